@@ -33,11 +33,11 @@ use siphasher::sip::SipHasher24;
 pub const KEY: usize = 32;
 /// Octets of a digest of BLAKE2s (RFC 7693, 2.1).
 const DIGEST: usize = 32;
-/// Octets of the fixed header of IPv6, which its length does not count (RFC 8200, 3).
+/// Octets of the fixed IPv6 header, not counted in IPv6's payload length (RFC 8200, 3).
 const V6_HEADER: u16 = 40;
 /// Octets that sealing adds to a packet.
 pub const TRAILER: usize = NUMBER + 8;
-/// Octets of a tag of a hello.
+/// Octets in the tag of a hello.
 pub const HELLO_TAG: usize = 16;
 /// How far behind the newest packet a packet may arrive.
 pub const REORDERING: u64 = Window::<WINDOW_WORDS>::BITS - 1;
@@ -88,13 +88,13 @@ pub enum Unsealed {
 /// Why a packet is not believed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Untrusted {
-    /// Nobody who has the key sent it, in this conversation, to us.
+    /// No holder of the key sent the packet to us in this conversation.
     #[error("forged")]
     Forged,
     /// No IP packet, or one without a trailer.
     #[error("not an IP packet with a trailer")]
     Malformed,
-    /// It came before, or far too late.
+    /// The packet came before, or far too late.
     #[error("{0}")]
     Replayed(#[from] replay::Stale),
 }
@@ -183,10 +183,10 @@ impl Channel {
         Ok(())
     }
 
-    /// Writes to `out` the packet as it was before it was sealed.
+    /// Writes the original packet, before sealing, to `out`.
     ///
     /// # Errors
-    /// When it is not to be believed; `out` is as it was.
+    /// When the packet cannot be trusted; `out` is then unchanged.
     pub fn open(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Untrusted> {
         let header = Header::parse(packet).map_err(|_| Untrusted::Malformed)?;
         let sealed = &packet[..header.total_len];
@@ -219,7 +219,7 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// The tag of a packet whose header says its length with the trailer.
+/// The tag of a packet; the length in the packet's header includes the trailer.
 fn tag(key: &SipHasher24, number: u64, header: &Header, packet: &[u8]) -> u64 {
     let mut start = [0; 8 + LONGEST_HEADER];
     start[..8].copy_from_slice(&number.to_be_bytes());
@@ -249,7 +249,7 @@ fn set_len(packet: &mut [u8], header: &Header, len: u16) {
     }
 }
 
-/// Keyed BLAKE2s of what `parts` are together; shorter secrets are its first octets.
+/// Keyed BLAKE2s of the concatenated `parts`; shorter secrets are the first octets of the digest.
 fn keyed<const N: usize>(key: &[u8; KEY], parts: &[&[u8]]) -> [u8; N] {
     const { assert!(N <= DIGEST) };
     let mac = parts.iter().fold(blake2s(key), |mac, part| mac.chain_update(part));

@@ -25,8 +25,8 @@ const SHARED: Duration = Duration::from_secs(10);
 const COMPARED: f64 = 24.0;
 /// Queueing delay that is always tolerated; real-time drivers have jitter of this order.
 const TOLERATED: Duration = Duration::from_millis(5);
-/// What is left of the budget after a loss of our own: more than RFC 9438 has, because a neighbour's flows may be
-/// several, and each loss counts. Then its constant of growth, in packets/s³.
+/// The share of the budget left after a loss of our own making: more than in RFC 9438, because a neighbour may have
+/// several flows, and each loss counts. Then the growth constant of RFC 9438, in packets/s³.
 const DECREASE: f64 = 0.8;
 const GROWTH: f64 = 0.4;
 /// Room beyond what the path holds, for acknowledgements that wait, in packets.

@@ -226,7 +226,7 @@ impl Flow {
         self.next.saturating_add_signed(i64::from(ahead))
     }
 
-    /// Lets go of what is in order now; returns whether there was any.
+    /// Releases the segments now in order; returns whether any were released.
     fn release(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) -> bool {
         let mut is_any = false;
         while self.held.front().is_some_and(|held| held.start <= self.next)

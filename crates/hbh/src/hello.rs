@@ -78,11 +78,11 @@ pub struct Hello {
     pub profile: Profile,
     /// Drawn when it started.
     pub boot: u64,
-    /// Greater than in all that it sent before.
+    /// Greater than in all earlier hellos of the sender.
     pub counter: u64,
     /// Whether a hello is asked for in return.
     pub wants_answer: bool,
-    /// Whether it is about to end.
+    /// Whether the sender is about to end.
     pub is_goodbye: bool,
     /// Whether the gateway hears others than these neighbours.
     pub is_partial: bool,
@@ -132,7 +132,7 @@ pub enum Malformed {
     /// The checksum does not match.
     #[error("wrong checksum")]
     Checksum,
-    /// It has the id of our group key, and not its tag.
+    /// The hello has the id of our group key, but no valid tag.
     #[error("forged")]
     Forged,
     /// It has a group key, and we have none.

@@ -66,7 +66,7 @@ impl Pacer {
         }
     }
 
-    /// The peer says that packets come faster than it can send them on.
+    /// The peer reports that packets come faster than the peer can forward.
     pub fn handle_congestion(&mut self, now: Time, rtt: Duration) {
         match &mut self.limit {
             None => {

@@ -1,4 +1,4 @@
-//! A packet that waits for its turn or for its acknowledgement.
+//! A packet waiting for its turn or its acknowledgement.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ impl Packet {
     }
 }
 
-/// Makes `packet`, whose IP header has `header_len` octets, one of `protocol` with its length.
+/// Sets the length and the protocol in the IP header of `packet`; the header has `header_len`
+/// octets.
 pub fn write_ip_header(packet: &mut [u8], header_len: usize, protocol: u8) {
     let len = u16::try_from(packet.len()).unwrap_or(u16::MAX);
     if packet[0] >> 4 == 4 {

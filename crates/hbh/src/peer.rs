@@ -29,7 +29,7 @@ pub struct PeerPath {
     budget: Budget,
     /// Silences since the neighbour was heard last.
     silences: u8,
-    /// When it may be probed next, while it is silent.
+    /// When the neighbour may be probed next, while silent.
     probe_at: Time,
     /// From when on another silence counts.
     next_silence_at: Time,
@@ -64,7 +64,7 @@ pub struct Learned {
     /// Packets lost and delivered that were sent beyond the capacity of the path, and the others.
     beyond: (u32, u32),
     within: (u32, u32),
-    /// The newest of the samples of delivered packets.
+    /// The newest sample of all delivered packets.
     newest: Option<Sample>,
 }
 
@@ -122,7 +122,7 @@ impl PeerPath {
         &mut self.rtt
     }
 
-    /// Takes what the driver knows of the link.
+    /// Takes the driver's report about the link.
     pub fn learn_from_report(&mut self, report: LinkReport) {
         self.loss.learn_from_report(report);
         self.rtt.learn_from_report(report);
@@ -146,7 +146,7 @@ impl PeerPath {
         self.budget.handle_sample(rtt);
     }
 
-    /// A packet is sent that counts in the budget, or does not; returns what to remember of it, and whether to ask
+    /// Handles the sending of a packet, which may count in the budget; returns the packet's sample, and whether to ask
     /// for an acknowledgement.
     pub fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
         let (sample, asks) = self.budget.handle_sent(now, &self.rtt);
@@ -168,7 +168,7 @@ impl PeerPath {
         was_silent
     }
 
-    /// When it may be probed next, while it is silent.
+    /// When the neighbour may be probed next, while silent.
     pub fn probe_at(&self) -> Time {
         self.probe_at
     }
@@ -324,7 +324,7 @@ impl Loss {
         self.lost / self.sent
     }
 
-    /// The mean length of a run of losses, where it is longer than chance would make it.
+    /// The mean length of a run of losses, if clearly longer than by chance.
     fn run(self) -> f64 {
         let by_chance = 1.0 / (1.0 - self.rate()).max(0.1);
         let run = self.seen / self.runs;

@@ -19,8 +19,7 @@ use super::wire::{
 /// An acknowledgement waits for no more than this many packets.
 const PACKETS_PER_ACK: u8 = 16;
 
-/// Packets that a flow may bring without one of them coming back, before it is taken to leave HBH
-/// here after all.
+/// If more packets of a flow than this are restored and none comes back, the flow is taken to leave HBH here after all.
 const UNRETURNED: u16 = 64;
 
 /// Holes that are remembered until the packet behind them goes on.
@@ -33,7 +32,7 @@ pub const START: u64 = 1 << 32;
 pub struct Receiver {
     /// The addresses and ports of the flow's packets, known after the first packet.
     key: Option<FlowKey>,
-    /// The flow on its next hop, when it goes on through HBH.
+    /// The flow on the next hop, if the packets go on through HBH.
     downstream: Option<(Peer, FlowId)>,
     /// Packets restored since one came back to be sent on.
     unreturned: u16,
@@ -47,7 +46,7 @@ pub struct Receiver {
     /// When the next acknowledgement must go out.
     ack_at: Option<Time>,
     unacknowledged: u8,
-    /// Whether the sender was told of congestion and not yet of its end.
+    /// Whether the sender was told of congestion, and not yet of the end of congestion.
     told_congested: bool,
     /// Packets that did not come by themselves, modulo 64.
     recovered: u8,
@@ -168,8 +167,8 @@ impl Receiver {
         self.decoder = Decoder::default();
     }
 
-    /// The next packet that repairs recover, whether it has a hole before it, and whether it is new; `header` is the
-    /// IP header of a packet of the flow.
+    /// The next packet that repairs recover, whether a hole is before the packet, and whether the packet is new;
+    /// `header` is the IP header of a packet of the flow.
     pub fn poll_recovered(
         &mut self,
         header: &[u8],
@@ -186,12 +185,12 @@ impl Receiver {
         self.key
     }
 
-    /// Notes the addresses and ports of its packets; returns those before.
+    /// Notes the addresses and ports of the flow's packets; returns the previous ones.
     pub fn set_key(&mut self, key: FlowKey) -> Option<FlowKey> {
         self.key.replace(key)
     }
 
-    /// The flow on its next hop, when it goes on through HBH.
+    /// The flow on the next hop, if the packets go on through HBH.
     pub fn downstream(&self) -> Option<(Peer, FlowId)> {
         self.downstream
     }
@@ -248,7 +247,7 @@ impl Receiver {
         self.ack_at
     }
 
-    /// Whether the sender has been told of congestion and not of its end.
+    /// Whether the sender was told of congestion, and not yet of the end of congestion.
     pub fn told_congested(&self) -> bool {
         self.told_congested
     }

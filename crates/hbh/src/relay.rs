@@ -70,7 +70,7 @@ pub struct Relay {
     receivers: BTreeMap<(Peer, FlowId), Receiver>,
     timers: BTreeSet<(Time, Timer)>,
     sweep_at: Option<Time>,
-    /// Which flow from a peer brings the packets of these addresses and ports.
+    /// The peer and flow that bring packets, by addresses and ports.
     inbound: BTreeMap<FlowKey, (Peer, FlowId)>,
     egress: Egress,
     pool: Pool,
@@ -194,8 +194,8 @@ impl Relay {
         }
     }
 
-    /// Forgets a neighbour and hands back its unacknowledged packets, so that they can take another
-    /// way: oldest first, one call of `orphan` for each packet and the peer that brought it.
+    /// Forgets a neighbour and hands back its unacknowledged packets, so that the packets can take another way: oldest
+    /// first, one call of `orphan` for each packet, with the peer that brought the packet.
     pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Option<Peer>)) {
         self.reroute(peer, |_, _| true, orphan);
         for link in self.links.values_mut() {
@@ -214,8 +214,8 @@ impl Relay {
 
     /// Takes packets back from `peer`, for a route that changed.
     ///
-    /// `orphan` gets, oldest first, those not acknowledged whose flow `is_moved`; both hear which
-    /// peer, if any, brought it.
+    /// `orphan` gets, oldest first, the unacknowledged packets of each flow that `is_moved` selects; `is_moved` and
+    /// `orphan` both get the peer, if any, that brought the flow.
     pub fn reroute(
         &mut self,
         peer: Peer,
@@ -535,7 +535,7 @@ impl Relay {
         }
     }
 
-    /// A connection is reset: what waits for it in either direction has no one to go to.
+    /// A connection is reset: packets waiting in either direction have no receiver any more.
     ///
     /// Only if the reset can be the connection's own, or anybody could empty its queues.
     fn discard_reset(&mut self, flow: (Peer, FlowId), reset: Peek, key: FlowKey) {
@@ -604,7 +604,7 @@ impl Relay {
         };
         if !self.receivers.contains_key(&id) {
             let Some(first) = first else {
-                // It may follow packets that have not come.
+                // Earlier packets of the flow may not have arrived yet.
                 self.stats.received.data_stray += 1;
                 self.say_unknown(now, id);
                 return;
@@ -675,14 +675,14 @@ impl Relay {
         }
         receiver.handle_repair(now, repair, &mut self.pool);
         self.recover(now, id, header, repair.protocol);
-        // What it could not make good, its sender is told at once: it may be the last of a burst.
+        // Losses that the repair could not recover are reported to the sender at once: the repair may be the last of a
+        // burst.
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         receiver.schedule_ack(if receiver.needs(repair) { now } else { now + wait });
         self.schedule_ack(now, peer, repair.flow);
     }
 
-    /// Whether a packet could not be queued for its next hop now: it is left with the peer, who is
-    /// told.
+    /// Whether a packet could not be queued for its next hop now: the peer keeps the packet, and is told.
     fn defers(&mut self, now: Time, id: (Peer, FlowId)) -> bool {
         if self.config.profile != Profile::Default {
             return false;
@@ -707,7 +707,7 @@ impl Relay {
         self.config.ack_wait(round_trip, is_patient)
     }
 
-    /// Takes a packet that rode on `data`, a later packet of its flow.
+    /// Takes an older packet that rode on `data`, a later packet of the same flow.
     fn handle_older(
         &mut self,
         now: Time,
@@ -836,7 +836,7 @@ impl Relay {
         });
     }
 
-    /// Has a peer told that a flow of its is not known here.
+    /// Lets a peer know that its flow is unknown here.
     fn say_unknown(&mut self, now: Time, (peer, flow): (Peer, FlowId)) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         if state.unknown.len() < UNKNOWN && !state.unknown.contains(&flow) {
@@ -958,7 +958,7 @@ impl Relay {
                 return Some(Turn { peer, flow, choice });
             }
             if is_fresh {
-                // One turn is all that a flow has before others; it is looked at once more among them.
+                // A fresh flow has one turn before the others, and is looked at once more among the others.
                 state.fresh.pop_front();
                 state.turns.push_back(flow);
                 continue;
@@ -983,7 +983,7 @@ impl Relay {
         }
     }
 
-    /// What an idle link that loses packets may send without being asked; flows take turns.
+    /// Chooses an unrequested transmission for an idle link with losses; flows take turns.
     fn spare(&mut self, now: Time, link: Link) -> Option<Turn> {
         let state = self.links.get_mut(&link)?;
         for _ in 0..state.spares.len().min(SPARE_SEARCH) {
@@ -1015,7 +1015,7 @@ impl Relay {
         None
     }
 
-    /// Writes the packet of `turn`, and with it the acknowledgements that are due to its peer.
+    /// Writes the packet of `turn`, together with acknowledgements due to the same peer.
     fn emit_data(&mut self, now: Time, turn: Turn, out: &mut Vec<u8>) {
         let Turn { peer, flow, choice } = turn;
         if choice == Choice::Repair {
@@ -1114,7 +1114,7 @@ impl Relay {
         if state.acks_due.is_empty() {
             state.is_ack_overdue = false;
         }
-        // An acknowledgement that is due has its receiver: both go together.
+        // Every due acknowledgement has a receiver: both are removed together.
         let Some(receiver) = self.receivers.get_mut(&(peer, flow)) else { return false };
         let backlog = receiver
             .downstream()
@@ -1163,7 +1163,7 @@ impl Relay {
         if self.config.profile != Profile::Default {
             return;
         }
-        // What waited behind the packet comes back with it.
+        // Packets that waited behind this packet come back at the same time, and count once.
         if state.unsent == 0 || now.since(state.unsent_at) > TOGETHER {
             state.unsent = state.unsent.saturating_add(1);
             state.unsent_at = now;
@@ -1302,7 +1302,7 @@ impl Relay {
         }
     }
 
-    /// Gives a flow its turn and its deadline, whatever has changed in it.
+    /// Updates the turn and the deadline of a flow after any change.
     fn schedule_flow(&mut self, now: Time, peer: Peer, flow: FlowId) {
         let (Some(state), Some(sender)) =
             (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, flow)))
@@ -1403,7 +1403,7 @@ impl Relay {
             }
         }
         let state = self.peers.get_mut(&peer).ok_or(Refused::Down)?;
-        // One after the other, so that a number comes back late; 0 is not given.
+        // Numbers are given in turn, so that a number is reused late; 0 is not given.
         let flow = loop {
             let flow = state.next_flow;
             state.next_flow = FlowId(flow.0.wrapping_add(1));

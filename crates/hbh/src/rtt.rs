@@ -76,9 +76,8 @@ impl Estimator {
         self.mean
     }
 
-    /// The smoothed round trip; before the first sample what the driver says, for acknowledgements
-    /// that are patient. Nothing else goes by that, as packets are longer than hellos and take longer
-    /// on a slow link.
+    /// The smoothed round trip; before the first sample, patient acknowledgements use the driver's report. Nothing else
+    /// uses the report, because packets are longer than hellos and take longer on a slow link.
     pub fn known(&self, is_patient: bool) -> Option<Duration> {
         self.mean.or(self.reported.filter(|_| is_patient))
     }

@@ -60,7 +60,7 @@ pub enum Layout {
     Paper,
 }
 
-/// The low bits of a number of a packet or a repeat, as the wire has them.
+/// The low bits of the number of a packet or repeat, as sent on the wire.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Seq(pub u16);
 
@@ -112,7 +112,7 @@ pub struct FlowId(pub u16);
 /// The name of a transmission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transmission {
-    /// The first of the packet with this number.
+    /// The first transmission of the packet with this number.
     First(Seq),
     /// A repeat of a packet, or a repair, by its own number.
     Repeat(Seq),
@@ -158,7 +158,7 @@ pub enum Malformed {
 }
 
 impl<'a> Message<'a> {
-    /// Reads the first of the messages that `octets` are, and returns it with the octets of the others.
+    /// Reads the first message in `octets`, and returns the message with the octets of the following messages.
     ///
     /// # Errors
     /// When it is cut, damaged, or followed by what cannot be.

@@ -1,4 +1,4 @@
-//! The coded tunnel under storm: packets come out as they went in, once, in the order of their flow, and after calm all.
+//! The coded tunnel under storm: packets come out unchanged, once, in the order of their flow, and in the calm all do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

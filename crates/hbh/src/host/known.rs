@@ -36,7 +36,7 @@ impl KnownPeers {
         self.up.insert(peer, known);
     }
 
-    /// Moves a peer to those that are gone.
+    /// Moves a peer to the former peers.
     pub fn remove(&mut self, peer: Peer) -> Option<&Known> {
         let known = self.up.remove(&peer)?;
         if self.gone.len() == GONE {

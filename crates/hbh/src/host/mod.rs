@@ -52,7 +52,7 @@ pub struct Config {
     pub neighbours: neighbours::Config,
     /// The key of the group; `None` accepts everybody.
     pub key: Option<GroupKey>,
-    /// Whether the segment size that TCP asks for is lowered to what fits.
+    /// Whether TCP's segment size is lowered to fit.
     pub clamps_mss: bool,
     /// How long after a change of routes or neighbours held packets are considered again: changes that come together
     /// are acted on together. Zero where the driver hears of a change when it is complete.
@@ -266,7 +266,7 @@ impl Host {
         self.own = own;
     }
 
-    /// Takes what is now known of an interface; `None` if HBH does not use it, or no longer. Positions are small, and
+    /// Learns the present state of an interface; `None` if HBH does not use it, or no longer. Positions are small, and
     /// the position of an interface that is gone may be used again.
     pub fn handle_interface(&mut self, now: Time, index: usize, interface: Option<Interface>) {
         if self.interfaces.len() <= index {
@@ -415,10 +415,11 @@ impl Host {
         self.needs_reroute || self.needs_ways
     }
 
-    /// Takes back from neighbours what would go to others now, and returns what has a way.
+    /// Takes packets back from neighbours if the packets would go to others now, and returns packets with a way.
     ///
-    /// `route` says where packets of a flow go that the station at a place brought, or this node's own. What would go
-    /// nowhere stays with its neighbour: a route may come, and the neighbour may still be there.
+    /// `route` says where a flow's packets go, with the place of the station that brought the flow, or `None` for this
+    /// node's own. Packets without a route stay with their neighbour: a route may come, and the neighbour may still be
+    /// there.
     pub fn handle_routes(
         &mut self,
         now: Time,

@@ -253,7 +253,7 @@ impl Neighbours {
         neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
-        // A question that names some is for these.
+        // A question that names stations is only for the named stations.
         let wants_answer = hello.wants_answer && (us.is_some() || !hello.is_partial);
         neighbour.take(at, us, hello.is_partial, wants_answer);
         let its_session = us.map_or(0, |us| us.session);
@@ -436,7 +436,7 @@ mod tests;
 
 // Composes hellos, and schedules them.
 
-/// Neighbours that a hello to everyone names, in turn: more of them would fill a slow radio.
+/// Neighbours that a hello to everyone names, in turn: more names would fill a slow radio.
 const LISTED: usize = 8;
 /// Intervals grow with the neighbours, so many times at most: well below what neighbours wait.
 const MOST_CROWDED: u32 = 4;
@@ -481,9 +481,9 @@ impl Neighbours {
         Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
     }
 
-    /// Asks the neighbours that are missed whether they are there, if it is time to.
+    /// Asks whether missed neighbours are there, if a question is due.
     ///
-    /// The question goes to everyone: a radio would repeat it again and again for who is gone.
+    /// The question goes to everyone: a radio would repeat a question to a departed neighbour again and again.
     fn question(&mut self, now: Time, interface: usize) -> Option<Hello> {
         let crowd = self.crowd(interface);
         let after = |neighbour: &Neighbour| match neighbour.peer {
@@ -576,7 +576,7 @@ impl Neighbours {
                 self.stats.hellos_stale += u64::from(!is_newer);
                 return is_newer;
             }
-            // It may have been recorded before the one that is up started.
+            // The hello may be a recording, older than the present boot of the neighbour.
             Some(known) if known.peer.is_some() && !is_fresh => {
                 let echo = us.map_or(0, |us| us.session);
                 let reception = Reception::default();
@@ -673,8 +673,8 @@ impl Neighbours {
         true
     }
 
-    /// Ends the conversation with a neighbour, if there is one; the next conversation has another
-    /// number, so that messages of the old one do not count.
+    /// Ends the conversation with a neighbour, if there is one; the next conversation has another number, so that
+    /// messages of the old conversation do not count.
     fn take_down(&mut self, now: Time, place: Place) {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         if let Some(peer) = neighbour.peer.take() {
@@ -892,7 +892,7 @@ impl Sessions {
         self.since = now;
     }
 
-    /// Begins a new epoch if this one has lasted for so long.
+    /// Begins a new epoch if the present epoch has lasted for `time`.
     fn renew_after(&mut self, now: Time, time: Duration) {
         if now.since(self.since) >= time {
             self.renew(now);

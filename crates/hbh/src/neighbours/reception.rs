@@ -59,7 +59,7 @@ impl Arrivals {
 }
 
 impl Departures {
-    /// The number of a hello that is sent now.
+    /// Numbers a hello sent now.
     pub fn number(&mut self, now: Time) -> u8 {
         let number = next(self.sent.back().map_or(0, |&(last, _)| last));
         if self.sent.len() == REMEMBERED {

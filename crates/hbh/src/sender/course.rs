@@ -5,7 +5,7 @@ use base::tcp::Peek;
 
 use super::super::packet::Packet;
 
-/// The course of a connection's segments so far.
+/// The progress of a connection's segments so far.
 #[derive(Debug, Default)]
 pub struct Course {
     /// The highest sequence number, and the end of its segment.

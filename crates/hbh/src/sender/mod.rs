@@ -64,7 +64,7 @@ pub struct Sender {
     layout: Layout,
     /// Repairs that may still arrive.
     repairs: VecDeque<SentRepair>,
-    /// Repeats that may still arrive, and the number of the next one.
+    /// Repeats that may still arrive, and the number of the next repeat.
     repeats: VecDeque<SentRepeat>,
     next_repeat: u64,
     /// The number up to which the peer has settled everything, as far as it said.
@@ -146,7 +146,7 @@ struct SentRepair {
     at: Time,
 }
 
-/// A transmission with a number of its own.
+/// A transmission with a separate number: a repeat or a repair.
 #[derive(Clone, Copy, Debug)]
 struct SentRepeat {
     number: u64,
@@ -163,23 +163,23 @@ pub struct Thinned {
     pub marked: u64,
 }
 
-/// Flows that together fill a link, whichever of them slows down. Fewer flows have longer queues: a single one would
-/// leave a long path idle after each drop.
+/// With this many flows the link stays full, whichever flow slows down. Fewer flows have longer queues: a single one
+/// would leave a long path idle after each drop.
 const MANY: usize = 8;
 /// Packets whose time at the flow's own rate is always tolerated as wait.
 const FEW: f64 = 1.0;
-/// Packets that always may wait: a flow that loses one of its last two notices the loss only by a timer.
+/// Packets that always may wait: if one of a flow's last two packets is lost, only a timer notices the loss.
 const LEAST: usize = 2;
 
 /// Repeats that are remembered at most.
 const REPEATS: usize = 4_096;
 
-/// What a flow may do in its turn.
+/// The possible actions of a flow in its turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Turn {
     /// The flow has something to send, but the neighbour's budget has no room.
     Blocked,
-    /// There is nothing that may be sent now.
+    /// The flow may send nothing now.
     Nothing,
     Send(Choice),
 }
@@ -189,7 +189,7 @@ pub enum Turn {
 pub enum Choice {
     /// The first packet that waits.
     New,
-    /// The packet at this place of the flight, because it is lost.
+    /// The packet at this place of the flight, because the packet is lost.
     Repeat(usize),
     /// A sum of packets of the flight, because the link is idle.
     Repair,
@@ -552,7 +552,7 @@ impl Sender {
         while let Some(first) = self.queue.front() {
             let few = FEW * first.octets.len() as f64 * 8.0 / rate;
             let target = codel::TARGET.max(Duration::from_secs_f64(few.min(10.0)));
-            // One of many flows need not fill the link while it recovers.
+            // A recovering flow need not fill the link if others share the link.
             let interval = codel::INTERVAL.div_f64(1.0 + flows as f64 / 4.0);
             let setting = (target, interval.max(target + round_trip));
             let wait =
@@ -841,7 +841,7 @@ impl Sender {
         for index in 0..to {
             let slot = &mut self.flight.slots[index];
             if slot.first.0 > order {
-                // What is behind it was sent later still.
+                // All later slots were sent later still.
                 break;
             }
             if matches!(slot.state, State::Flying(_))
@@ -917,7 +917,7 @@ impl Sender {
         true
     }
 
-    /// A peer that was silent is heard again: what was sent to it meanwhile is lost.
+    /// A peer that was silent is heard again: packets sent to the peer meanwhile are lost.
     pub fn handle_revival(
         &mut self,
         now: Time,
@@ -1021,8 +1021,8 @@ const UNKNOWN: Duration = Duration::from_secs(1);
 
 /// How long a peer's acknowledgement may wait.
 ///
-/// The peer goes by the round trip that it has measured itself, which may be longer than ours. If
-/// the peer waits for many round trips, the difference counts.
+/// The peer uses its own measurement of the round trip, which may be longer than ours. If the peer waits for many round
+/// trips, the difference counts.
 fn longest_ack_wait(peer: &PeerPath, config: &Config) -> Duration {
     let is_patient = peer.is_patient(config);
     let ours = config.ack_wait(peer.rtt().known(is_patient), is_patient);
@@ -1032,7 +1032,7 @@ fn longest_ack_wait(peer: &PeerPath, config: &Config) -> Duration {
 // Uses an idle link for a flow's packets in flight, and lets short packets ride on later ones.
 
 impl Sender {
-    /// What an idle link that loses packets may send without being asked.
+    /// Chooses an unrequested transmission for an idle link with losses.
     ///
     /// Repairs, until fewer losses than repairs are likely enough; copies where there is but one
     /// packet, or where a repair would be too long.
@@ -1201,10 +1201,10 @@ struct Flight {
     slots: VecDeque<Slot>,
     /// The number of the next packet.
     next: u64,
-    /// How many slots are in each of these states.
+    /// The numbers of slots in flight and of slots lost.
     flying: usize,
     lost: usize,
-    /// How many of those flying count in the neighbour's budget.
+    /// How many slots in flight count in the neighbour's budget.
     counted: usize,
     /// The number of transmissions so far, and so the number of the latest transmission.
     order: u64,

@@ -79,7 +79,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// Replaces the packet that `is_it` selects with `octets`; false if there is none.
+    /// Puts `octets` in place of the packet selected by `is_it`; false if there is none.
     pub fn replace(
         &mut self,
         is_it: impl Fn(&Packet) -> bool,

@@ -22,7 +22,7 @@ pub struct Data<'a> {
     pub flow: FlowId,
     /// This packet's number.
     pub seq: Seq,
-    /// The number of this transmission, where it is not the packet's first.
+    /// The number of this transmission, unless the packet's first.
     pub repeat: Option<Seq>,
     /// How many numbers back the sender's lowest outstanding packet is, where the receiver may not know.
     pub outstanding: Option<u16>,
@@ -134,7 +134,7 @@ fn flow(high: u8, low: u8) -> FlowId {
 }
 
 impl<'a> Older<'a> {
-    /// Splits the older packets from what follows them.
+    /// Splits the older packets from the octets behind.
     fn split(octets: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
         let cut = |want| Malformed::Truncated { have: octets.len(), want };
         let (&count, mut rest) = octets.split_first().ok_or(cut(1))?;
