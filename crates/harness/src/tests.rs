@@ -1,4 +1,4 @@
-//! The harness finds a core that breaks a rule.
+//! Tests that the harness finds cores that break a rule.
 
 use super::*;
 
@@ -8,15 +8,15 @@ enum Fault {
     None,
     /// A frame that waits for the bearer is a deadline in the past.
     Impatient,
-    /// A timeout that was acted on is acted on again.
+    /// A timeout is acted on a second time.
     Repeating,
     /// A frame is ready before it was announced.
     Unannounced,
-    /// There is always one more event.
+    /// The core always has another event.
     Endless,
 }
 
-/// Sends each of its frames a second after it was given.
+/// Sends each frame a second after the frame was given.
 #[derive(Debug)]
 struct Late {
     fault: Fault,

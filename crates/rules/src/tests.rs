@@ -1,4 +1,4 @@
-//! Decisions, and a model of them that is too simple to be wrong.
+//! Tests decisions, partly against a model too simple to be wrong.
 
 use std::net::IpAddr;
 
@@ -182,10 +182,10 @@ fn a_fragment_whose_first_was_not_seen_is_blocked_where_a_rule_may_block_its_pac
         (vec![dns(true)], [blocked, blocked]),
         (vec![Rule { is_enabled: false, ..dns(false) }], ["dns: Reset RuleDisabled"; 2]),
         (vec![elsewhere(dns(true))], [passed, passed]),
-        // Rules that let it pass may not have it.
+        // A rule that would let the packet pass does not match.
         (vec![dns(false), all()], ["all: Silent Blocked"; 2]),
         (vec![dns(false)], [passed, passed]),
-        // Of IPv6 nobody knows the protocol.
+        // In IPv6 the protocol is unknown.
         (
             vec![Rule {
                 action: Action::Block(Refusal::Silent),
@@ -338,7 +338,7 @@ fn what_no_flow_can_fit_is_found() {
     );
 }
 
-/// A selector as its user wrote it, asked in the most obvious way.
+/// A selector as written by a user, evaluated in the most obvious way.
 #[derive(Clone, Debug)]
 struct Model {
     protocol: Option<Protocol>,
@@ -466,7 +466,7 @@ proptest! {
     }
 }
 
-/// Three fragments of a UDP datagram to this port.
+/// Three fragments of a UDP datagram to `port`.
 fn fragments(is_v4: bool, port: u16) -> Vec<Vec<u8>> {
     let payload: Vec<u8> = [1_000, port, 3_000, 0]
         .iter()
@@ -497,7 +497,7 @@ fn fragments(is_v4: bool, port: u16) -> Vec<Vec<u8>> {
     payload.chunks(1_000).enumerate().map(piece).collect()
 }
 
-/// A fragment that more follow, at so many units of 8 octets, whose header or fragment header says `kind`.
+/// A fragment before the last, at an offset in units of 8 octets, with the protocol `kind`.
 fn piece(is_v4: bool, place: u16, kind: u8, octets: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     if is_v4 {

@@ -33,7 +33,7 @@ fn interface(node: usize) -> Interface {
     }
 }
 
-/// A datagram of so many octets behind the headers.
+/// A datagram with `len` octets behind the headers.
 fn datagram(from: IpAddr, to: IpAddr, len: usize) -> Vec<u8> {
     let mut packet = Vec::new();
     let [source, destination] = [(from, 7).into(), (to, 7).into()];
@@ -49,12 +49,12 @@ fn segment_of_tcp(from: IpAddr, to: IpAddr) -> Vec<u8> {
     packet
 }
 
-/// Hosts that hear each other, but for those that are cut off.
+/// Hosts on one segment; a host that is cut off neither hears others nor is heard.
 struct Net {
     now: Time,
     hosts: Vec<Host>,
     is_cut: Vec<bool>,
-    /// What came out at each host, and by whom it was brought.
+    /// The packets restored at each host, with the neighbours that brought them.
     restored: Vec<Vec<(Vec<u8>, Option<Place>)>>,
     events: Vec<Vec<Event>>,
 }
@@ -146,7 +146,7 @@ impl Net {
         !frames.is_empty()
     }
 
-    /// What a host gives back, with the neighbours that brought it.
+    /// Takes the packets returned by a host, and lists the neighbours that brought the packets.
     fn returned(&mut self, node: usize) -> Vec<Option<Place>> {
         let mut out = Vec::new();
         std::iter::from_fn(|| self.hosts[node].poll_returned(&mut out).map(|it| it.neighbour))
@@ -441,7 +441,7 @@ const CONNECT: [u8; 60] = [
     0xc9, 0x88, 0x68, 0x98, 0x00, 0x00, 0x00, 0x00, 0x01, 0x03, 0x03, 0x0a,
 ];
 
-/// The place of the segment size in it.
+/// The place of the segment size in [`CONNECT`].
 const ASKED: std::ops::Range<usize> = 42..44;
 
 #[test]
@@ -483,7 +483,7 @@ enum Input {
     Unsent,
 }
 
-/// A host, and what it has sent last.
+/// A host, and the frame sent last.
 struct Node {
     host: Host,
     number: usize,

@@ -160,9 +160,9 @@ struct Pair {
     now: Time,
     left: Neighbours,
     right: Neighbours,
-    /// All that the right one has sent.
+    /// All hellos sent by the right station.
     from_right: Vec<Hello>,
-    /// What the left and the right one last learnt of the link to the other.
+    /// The last measurements of the link, by the left and the right station.
     measured: [LinkReport; 2],
 }
 
@@ -251,7 +251,7 @@ fn gateway(seed: u64, profile: Profile) -> Neighbours {
     Neighbours::new(config, Rng::stream(seed, "neighbours"))
 }
 
-/// What a station that hears nobody says first.
+/// The first hello of a station that hears nobody.
 fn hello(station: u16) -> Hello {
     Hello {
         profile: Profile::Default,
@@ -267,7 +267,7 @@ fn hello(station: u16) -> Hello {
     }
 }
 
-/// Lets the station that says this come up, if it may.
+/// Lets the sender of `hello` come up, if allowed.
 fn meet(gateway: &mut Neighbours, now: Time, hello: Hello) {
     let place = (0, hello.station);
     gateway.handle_hello(now, place, hello.clone());

@@ -1,4 +1,4 @@
-//! What a flow knows of the TCP connection in it.
+//! Tests a flow's knowledge of the TCP connection inside.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn only_a_reset_with_the_next_number_empties_the_queue() {
 
 #[test]
 fn only_the_same_segment_is_absorbed() {
-    // What waits, what comes, and whether nothing new is sent for it.
+    // A waiting segment, an arriving segment, and whether the arriving segment is absorbed.
     for (waits, comes, is_same) in [
         ((1_000, 100, ACK), (1_000, 100, ACK), true),
         ((1_000, 0, SYN), (1_000, 0, SYN), true),
@@ -62,7 +62,7 @@ fn only_the_same_segment_is_absorbed() {
         ((1_000, 0, SYN), (1_000, 0, FIN), false),
         ((1_000, 1, ACK), (1_000, 0, SYN), false),
     ] {
-        // Once it waits, once it flies.
+        // Once the first segment waits, once it is in flight.
         for is_sent in [false, true] {
             let mut pair = Line::pair(quiet(Profile::Default));
             learn_the_round_trip(&mut pair);

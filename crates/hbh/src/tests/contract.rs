@@ -20,7 +20,7 @@ enum Input {
     UnsentUnknown(Vec<u8>),
 }
 
-/// A node, and what it has sent last.
+/// A node, and the message sent last.
 #[derive(Debug)]
 struct Node {
     relay: Relay,

@@ -1,4 +1,4 @@
-//! One exchange: what goes in, what is on the wire, what comes out.
+//! Tests one exchange: packets in, messages on the wire, packets out.
 
 use base::contract::Refused;
 

@@ -47,12 +47,12 @@ impl Fate {
 /// A transmission.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Which one, counted over all nodes.
+    /// The number of the transmission, counted over all nodes.
     pub number: usize,
     pub from: usize,
     to: usize,
     pub at: Time,
-    /// Packets that waited at `from` when it was sent.
+    /// Packets waiting at `from` at the time of sending.
     pub backlog: usize,
     pub octets: Vec<u8>,
     layout: Layout,
@@ -121,7 +121,7 @@ impl Line {
         }
     }
 
-    /// Gives A a packet, which it takes.
+    /// Gives A a packet; A accepts the packet.
     pub fn give(&mut self, packet: &[u8]) {
         self.relays[A].handle_packet(self.now, Peer(1), packet).unwrap();
     }
@@ -161,8 +161,8 @@ impl Line {
         self.until = None;
     }
 
-    /// A node loses all that it knew. If the others notice, they end the conversation, and hand
-    /// what they had for it in again.
+    /// A node loses its state. If the neighbours notice, the neighbours end the conversation and
+    /// hand in again all packets for the node.
     pub fn restart(&mut self, node: usize, is_noticed: bool) {
         self.restarts += 1;
         self.relays[node] = self.start(node, *self.relays[node].config());
@@ -174,7 +174,8 @@ impl Line {
         }
     }
 
-    /// `node` loses its neighbour and finds it again, with what it had for it.
+    /// `node` loses its neighbour, finds the neighbour again, and hands in again all packets for
+    /// the neighbour.
     pub fn meet_again(&mut self, node: usize, neighbour: usize) {
         let mut orphans = Vec::new();
         let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
@@ -191,41 +192,40 @@ impl Line {
         self.hand_in(node, neighbour, &orphans);
     }
 
-    /// The numbers of the datagrams that were delivered.
+    /// The numbers of the delivered datagrams.
     pub fn order(&self) -> Vec<u32> {
         self.delivered.iter().map(|packet| number_of(packet)).collect()
     }
 
-    /// What went from one node to another.
+    /// The transmissions from one node to another.
     pub fn between(&self, from: usize, to: usize) -> impl Iterator<Item = &Sent> {
         self.log.iter().filter(move |sent| (sent.from, sent.to) == (from, to))
     }
 
-    /// Packets that wait at a node, not counting those that were sent.
+    /// Packets waiting at a node, without packets in flight.
     fn backlog(&self, node: usize) -> usize {
         self.relays[node].backlog()
     }
 
-    /// Packets that a node has: those that wait or are not acknowledged, and at
-    /// most those kept for order.
+    /// An upper bound of the packets at a node: waiting, unacknowledged, or kept for order.
     pub fn held(&self, node: usize) -> u64 {
         self.relays[node].stats().packets_held + self.kept_for_order(node)
     }
 
-    /// What all nodes have, and what is in the air.
+    /// Packets at all nodes and in the air.
     pub fn on_their_way(&self) -> u64 {
         let held: u64 = (0..self.relays.len()).map(|node| self.held(node)).sum();
         held + self.flying.len() as u64
     }
 
-    /// Segments that came and have not left. One that came twice, after its sender had handed it
-    /// back, counts twice.
+    /// Segments that came and have not left. A segment that came twice, after its sender had handed
+    /// the segment back, counts twice.
     fn kept_for_order(&self, node: usize) -> u64 {
         let stats = self.relays[node].stats();
         stats.received.data_received + stats.received.packets_recovered - self.restored[node]
     }
 
-    /// What docs/protocols/hbh.md says of limits.
+    /// Checks the limits of docs/protocols/hbh.md.
     fn assert_bounds(&self) {
         for (node, relay) in self.relays.iter().enumerate() {
             let (stats, config) = (relay.stats(), relay.config());
@@ -257,7 +257,7 @@ impl Line {
         }
     }
 
-    /// Sends what the links have room for: what one carries may be news for another.
+    /// Sends as much as the links have room for: packets on one link may cause packets on another.
     fn transmit(&mut self, fate: &mut impl FnMut(&Sent) -> Fate) {
         let mut before = usize::MAX;
         while self.sent != before {
@@ -322,7 +322,7 @@ impl Line {
 }
 
 impl Sent {
-    /// Whether A sent it, with a packet in it.
+    /// Whether A sent the message, with a packet inside.
     pub fn is_data(&self) -> bool {
         self.from == A && self.data().is_some()
     }

@@ -1,4 +1,4 @@
-//! One flow over hostile hops, and what holds whatever happens to it.
+//! Tests one flow over hostile hops against invariants.
 //!
 //! Links lose packets, copy them and bring them late. Nodes restart, and their neighbours notice or
 //! do not; neighbours lose each other, and routes change, so that packets are handed back and in
@@ -17,8 +17,9 @@ proptest! {
     ) {
         let end = story.play();
 
-        // Without mishaps no packet comes twice. A mishap may bring one again that was on its way:
-        // once because it was held and is handed in or repeated, once because it was in the air.
+        // Without mishaps no packet comes twice. A mishap may bring a packet on its way again: once
+        // because the packet was held and is handed in or repeated, once because the packet was in
+        // the air.
         let mut times = BTreeMap::new();
         for number in &end.delivered {
             *times.entry(*number).or_insert(0) += 1;
@@ -49,16 +50,16 @@ struct Story {
     slots: Vec<Duration>,
     /// Packets that come before each mishap, and after the last one.
     packets: u32,
-    /// What becomes of transmissions, in turn.
+    /// The fates of transmissions, in turn.
     fates: Vec<Fate>,
     mishaps: Vec<(Duration, Mishap)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
-    /// A node forgets all.
+    /// A node loses its state.
     Restart { node: usize, is_noticed: bool },
-    /// A node loses the next one, or the one before it, and finds it again.
+    /// A node loses the next or the previous node, and finds the neighbour again.
     Parting { node: usize, is_next: bool },
     /// The route to the next node changes, and changes back.
     Reroute { node: usize },
@@ -67,7 +68,7 @@ enum Mishap {
 /// How a story ends.
 #[derive(Default)]
 struct End {
-    /// Packets that A took, which have numbers from zero.
+    /// Packets accepted by A, numbered from zero.
     taken: u32,
     /// The numbers that arrived, in their order.
     delivered: Vec<u32>,

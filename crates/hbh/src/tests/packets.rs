@@ -51,7 +51,7 @@ pub fn acknowledgement(number: u32) -> Vec<u8> {
     packet
 }
 
-/// What an acknowledgement of TCP acknowledges.
+/// The acknowledgement number of a TCP acknowledgement.
 pub fn number_acknowledged(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }

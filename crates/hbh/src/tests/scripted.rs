@@ -17,7 +17,7 @@ use super::packets::seq_of;
 
 const FLOW: FlowId = FlowId(7);
 
-/// A node to which a neighbour brings packets, and what it restores.
+/// A node that restores packets from a scripted neighbour.
 pub struct Arrivals {
     pub now: Time,
     pub relay: Relay,
@@ -25,7 +25,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Its neighbour is `Peer(0)`, at `Link(0)`.
+    /// The neighbour is `Peer(0)`, at `Link(0)`.
     pub fn new(config: Config) -> Self {
         let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
         relay.add_peer(Peer(0), peer_config(0));
@@ -49,7 +49,7 @@ impl Arrivals {
         self.relay.config().profile.layout()
     }
 
-    /// A sum of packets comes, that have these numbers.
+    /// A repair comes: the sum of packets with these numbers.
     pub fn bring_repair(&mut self, repeat: u16, packets: &[(u16, &[u8])]) {
         let (first, example) = packets[0];
         let mut mask = [0; 16];
@@ -72,18 +72,18 @@ impl Arrivals {
         self.relay.handle_timeout(self.now);
     }
 
-    /// What was restored.
+    /// The restored packets.
     pub fn restored(&mut self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         std::iter::from_fn(|| self.relay.poll_restored(&mut out).map(|_| out.clone())).collect()
     }
 
-    /// The sequence numbers of what was restored.
+    /// The sequence numbers of the restored packets.
     pub fn restored_seqs(&mut self) -> Vec<u32> {
         self.restored().iter().map(|packet| seq_of(packet)).collect()
     }
 
-    /// What it tells the neighbour now.
+    /// The node's acknowledgement to the neighbour at this time, if any.
     pub fn answer(&mut self) -> Option<Answer> {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
@@ -105,7 +105,7 @@ impl Arrivals {
     }
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Answer {
     pub is_congested: bool,
@@ -121,7 +121,7 @@ pub fn data(packet: &[u8]) -> Data<'_> {
     Data { outstanding: Some(0), ..Data::new(FLOW, Seq(0), packet[9], &packet[20..]) }
 }
 
-/// A node whose neighbour acknowledges what the test wants, as the test wants.
+/// A node that sends to a neighbour with scripted acknowledgements.
 pub struct Answered {
     pub now: Time,
     pub relay: Relay,
@@ -132,7 +132,7 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Its neighbour is `Peer(1)`, at `Link(0)`.
+    /// The neighbour is `Peer(1)`, at `Link(0)`.
     pub fn new(config: Config) -> Self {
         let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
         relay.add_peer(Peer(1), peer_config(0));
@@ -145,7 +145,7 @@ impl Answered {
         }
     }
 
-    /// What it sends now, as flow, number, name, and whether it asks for an acknowledgement.
+    /// The packet sent now: flow, number, name, and whether an acknowledgement is requested.
     pub fn send(&mut self) -> Option<(FlowId, Seq, Transmission, bool)> {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
@@ -160,13 +160,13 @@ impl Answered {
         }
     }
 
-    /// Takes an acknowledgement of what lies before `next`, after this transmission came.
+    /// Takes an acknowledgement of all packets before `next`, after this transmission came.
     pub fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
         let message = ham(flow, next, of, false);
         self.relay.handle_message(self.now, Peer(1), &message);
     }
 
-    /// Jumps to the next thing that is due.
+    /// Jumps to the next deadline.
     pub fn expire(&mut self) {
         self.now = self.relay.next_timeout().unwrap();
         self.relay.handle_timeout(self.now);

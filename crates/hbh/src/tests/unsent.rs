@@ -1,4 +1,4 @@
-//! A link layer that tells what it gave up.
+//! Tests a link layer that reports undelivered packets.
 
 use super::super::wire::Message;
 use super::*;

@@ -1,4 +1,4 @@
-//! Stations that are not what they say, and what others recorded.
+//! Tests neighbours against impostors and replayed hellos.
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn what_was_recorded_takes_nobody_down_and_brings_nobody_up() {
 fn what_was_said_to_another_takes_nobody_down() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
-    // A third one makes the right one answer it alone.
+    // A third station makes the right station answer to the third alone.
     let stranger = Hello { wants_answer: true, ..hello(2) };
     pair.right.handle_hello(pair.now, (0, mac(2)), stranger);
     pair.now += Duration::from_millis(100);
@@ -225,7 +225,7 @@ fn a_bound_address_is_for_its_station_alone() {
     let mut pair = Pair::new();
     pair.left = with(Config { only: Some(vec![bound, free]), ..config() });
 
-    // It has an address that is listed, and claims the other one too.
+    // The station has a listed address, and claims the bound address too.
     let greedy = Hello { addresses: vec![address(2), address(1)], ..hello(2) };
     pair.left.handle_hello(pair.now, (0, mac(2)), greedy);
     let event = pair.left.poll_event();
