@@ -1,4 +1,4 @@
-//! The coefficients of a repair, which follow from its datagram's number and so need not be sent.
+//! The coefficients of a repair, derived from the datagram's number so that none need be sent.
 
 /// A generator of non-zero elements of GF(2^8).
 ///

@@ -11,8 +11,8 @@
 //! Rows are dense: each missing source of the system has a column, so that rows are added by the kernels. The columns
 //! are in no order, because a source that leaves the system gives its column to the next one.
 //!
-//! Whoever sends repairs decides how much work they are. [`Equations::steps`] counts it, and [`MOST_SOURCES`] and the
-//! caller's bound of the rank limit what one repair can cost.
+//! The sender of repairs decides how much work they make. [`Equations::steps`] counts the work; [`MOST_SOURCES`] and
+//! the caller's bound of the rank limit the cost of one repair.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,8 +22,8 @@ use crate::{accumulate, inverse, scale};
 
 /// The most sources that a system has at a time; a repair over more is refused.
 pub const MOST_SOURCES: usize = 2_048;
-/// Steps for each coefficient of a new equation, which is looked up and stored by itself: about as long as the kernels
-/// take for so many octets.
+/// Steps for looking up and storing one coefficient of a new equation: the octets that the kernels process in about the
+/// same time.
 const ENTRY: usize = 64;
 
 /// The sum of `coefficient * source` over some sources is `symbol`.
@@ -32,7 +32,7 @@ struct Row {
     /// By column; zero beyond the end.
     coefficients: Vec<u8>,
     symbol: Vec<u8>,
-    /// The oldest source in it, and that source's column.
+    /// The row's oldest source, and its column.
     pivot: u64,
     column: usize,
     /// A column besides the pivot's in which the row had an entry when it was last looked through.
@@ -45,9 +45,9 @@ pub struct Equations {
     rows: Vec<Row>,
     /// The sources of the system, oldest first, with the column of each.
     columns: Vec<(u64, usize)>,
-    /// Columns that were given back, of those below `width`.
+    /// Columns below `width` without a source, free for new sources.
     unused: BinaryHeap<Reverse<usize>>,
-    /// Columns in use, or given back.
+    /// Number of columns, used and unused.
     width: usize,
     steps: u64,
 }
@@ -55,11 +55,11 @@ pub struct Equations {
 /// Whether an equation was useful.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The system would have more than [`MOST_SOURCES`] sources with it; it is not taken.
+    /// The equation is refused: the system would exceed [`MOST_SOURCES`] sources.
     Full,
-    /// It adds information.
+    /// The equation adds information.
     Innovative,
-    /// It follows from the equations that were there.
+    /// The earlier equations already imply the new one.
     Redundant,
 }
 
@@ -112,7 +112,7 @@ impl Equations {
         Outcome::Innovative
     }
 
-    /// Replaces a source by its symbol, which is now known. Sources that this solves are appended to
+    /// Replaces a source, known from now on, by its symbol. Sources solved thereby are appended to
     /// `solved`.
     pub fn substitute(&mut self, source: u64, symbol: &[u8], solved: &mut Vec<(u64, Vec<u8>)>) {
         let Some(column) = self.give_back(source) else { return };
@@ -130,7 +130,7 @@ impl Equations {
         }
         self.count(steps);
         if let Some(index) = bereft {
-            // No pivot of another row occurs in it.
+            // No pivot of another row occurs in this row.
             let Row { coefficients, symbol, .. } = self.rows.swap_remove(index);
             if coefficients.iter().any(|&coefficient| coefficient != 0) {
                 self.establish(coefficients, symbol);
@@ -139,8 +139,8 @@ impl Equations {
         self.take_solved(solved);
     }
 
-    /// Drops the equations with this source, which is known now: instead of [`Self::substitute`], where that would be
-    /// too much work. Returns how many.
+    /// Drops the equations with this source, known from now on, where [`Self::substitute`] would be too much work.
+    /// Returns the number of dropped equations.
     pub fn forget(&mut self, source: u64) -> usize {
         let Some(column) = self.give_back(source) else { return 0 };
         let before = self.rows.len();
@@ -156,17 +156,17 @@ impl Equations {
             return;
         }
         self.rows.retain(|row| row.pivot >= number);
-        // What is left has no older source than its pivot.
+        // In the remaining rows the pivot is the oldest source.
         self.unused.extend(self.columns.drain(..count).map(|(_, column)| Reverse(column)));
         self.tidy();
     }
 
-    /// Octets of memory that the equations take.
+    /// Memory of all equations, in octets.
     pub fn octets(&self) -> usize {
         self.rows.iter().map(Row::octets).sum()
     }
 
-    /// Drops the equation that takes the most memory; the others remain what they are.
+    /// Drops the equation that takes the most memory, and keeps the others unchanged.
     pub fn forget_greatest(&mut self) {
         let greatest = (0..self.rows.len()).max_by_key(|&at| self.rows[at].octets());
         if let Some(at) = greatest {
@@ -345,7 +345,7 @@ mod tests {
 
     type Solved = Vec<(u64, Vec<u8>)>;
 
-    /// The same system octet by octet, with rows as lists of what is not zero.
+    /// The same system octet by octet; each row lists its non-zero coefficients.
     #[derive(Default)]
     struct Sparse(Vec<Listed>);
 
@@ -454,7 +454,7 @@ mod tests {
         vec(change, 1..120)
     }
 
-    /// Sources of different lengths, of which some have come.
+    /// The packet of source `number`; lengths differ between sources.
     fn source(number: u64) -> Vec<u8> {
         let len = usize::try_from(number * 7 % 50).unwrap() + 1;
         Coefficients::of(number + 10_000).take(len).collect()

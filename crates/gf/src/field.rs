@@ -1,4 +1,4 @@
-//! The scalar field, by tables, and the tables that the kernels multiply with.
+//! The field's scalar arithmetic, and the kernels' multiplication tables.
 
 /// x^8 + x^4 + x^3 + x^2 + 1 (RFC 8681, 3.3).
 pub const POLYNOMIAL: u16 = 0x11d;
@@ -15,15 +15,15 @@ pub fn inverse(a: u8) -> u8 {
     if a == 0 { 0 } else { TABLES.exp[255 - TABLES.log[a as usize] as usize] }
 }
 
-/// For each element the matrix over GF(2) that multiplies by it, as `gf2p8affineqb` reads it: octet
-/// `7 - i` holds row `i`, the bits of the factor that bit `i` of the product is the sum of.
+/// For each element the matrix over GF(2) of the multiplication, in the layout of `gf2p8affineqb`:
+/// octet `7 - i` holds row `i`, the bits of the factor whose sum is bit `i` of the product.
 #[cfg(target_arch = "x86_64")]
 pub(crate) static MATRICES: [u64; 256] = matrices();
 
 /// For each element its products with 0x00 to 0x0f, then with 0x00, 0x10, to 0xf0.
 pub(crate) static NIBBLES: [Nibbles; 256] = nibbles();
 
-/// The products of one element; aligned, so that none straddles two cache lines.
+/// The products of one element, aligned to stay within one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 pub(crate) struct Nibbles {

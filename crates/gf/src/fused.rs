@@ -16,7 +16,7 @@ use crate::lanes::Lanes;
 use crate::operands::{Multiplied, Singular, System};
 use crate::terms::Terms;
 
-/// Sets `outs` to the sums, or adds those to them.
+/// Sets `outs` to the sums, or adds the sums to `outs`.
 ///
 /// All `outs` are equally long, and no source is longer.
 #[inline(always)]
@@ -104,11 +104,11 @@ static UNIT: [u8; 2 * LINE - 1] = {
     unit
 };
 
-/// Does the vectors at octet `at` of all rows.
+/// Eliminates with the pivot's row in the vectors at octet `at` of all rows.
 ///
-/// With `unit`, which has a 1 where the pivot is, the pivot's column becomes that of the inverse:
-/// the row is added as if it had `reciprocal + 1` there, so that `factor * reciprocal` remains of a
-/// `factor`.
+/// `unit` has a 1 at the pivot, if the pivot is in this vector. Then the added row has `reciprocal + 1`
+/// in the pivot's column, which turns each `factor` there into `factor * reciprocal`: the column
+/// of the inverse.
 #[inline(always)]
 fn column<L: Lanes>(
     lanes: L,
@@ -138,7 +138,7 @@ fn column<L: Lanes>(
     unsafe { lanes.store(start.add(pivot * stride + at), lanes.xor(added, unit)) };
 }
 
-/// Multiplies some vectors that stay in registers, `rounds` times: as fast as products can be had.
+/// Multiplies some vectors `rounds` times within registers, as fast as the processor can.
 #[inline(always)]
 pub fn multiply_in_registers<L: Lanes>(lanes: L, rounds: u64, done: &mut Multiplied) {
     /// More than an instruction takes cycles, fewer than there are registers.
@@ -159,7 +159,7 @@ pub fn multiply_in_registers<L: Lanes>(lanes: L, rounds: u64, done: &mut Multipl
     }
     done.octets += rounds * (VECTORS * L::WIDTH) as u64;
     done.sum.resize(L::WIDTH, 0);
-    // SAFETY: it was just made as long.
+    // SAFETY: `done.sum` was just resized to one vector.
     unsafe { lanes.store(done.sum.as_mut_ptr(), sum) };
 }
 
@@ -257,14 +257,14 @@ impl<L: Lanes, T: Terms> Pass<'_, '_, L, T> {
                     unsafe { lanes.store_up_to(to, left, sums[r][v]) }
                 } else {
                     debug_assert!(left >= L::WIDTH);
-                    // SAFETY: `rows` checked that the output reaches so far.
+                    // SAFETY: `rows` checked the output's length.
                     unsafe { lanes.store(to, sums[r][v]) }
                 }
             }
         }
     }
 
-    /// The vector at octet `at`; with `RAGGED`, zeros for what is not there.
+    /// The vector at octet `at`; with `RAGGED`, padded with zeros beyond the end of `octets`.
     #[inline(always)]
     fn load<const RAGGED: bool>(&self, octets: &[u8], at: usize) -> L::Vector {
         let left = octets.len().saturating_sub(at);
@@ -274,7 +274,7 @@ impl<L: Lanes, T: Terms> Pass<'_, '_, L, T> {
             unsafe { self.lanes.load_up_to(from, left) }
         } else {
             debug_assert!(left >= L::WIDTH);
-            // SAFETY: `rows` checked that all sources and outputs reach so far.
+            // SAFETY: `rows` checked the lengths of all sources and outputs.
             unsafe { self.lanes.load(from) }
         }
     }

@@ -15,7 +15,7 @@ use crate::lanes::ssse3::Ssse3;
 use crate::terms::{Several, Single};
 use crate::work::{Combine, Scale, Work};
 
-/// An implementation of the arithmetic that this machine can run.
+/// An implementation of the arithmetic, supported by this machine.
 ///
 /// The functions of the crate use [`Kernel::best`]; naming another is for tests and benchmarks.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -44,7 +44,7 @@ impl Kernel {
         *BEST.get_or_init(|| Self::available()[0])
     }
 
-    /// All that this machine can run, the fastest first.
+    /// All kernels supported by this machine, the fastest first.
     #[must_use]
     pub fn available() -> Vec<Self> {
         let mut kernels = Vec::new();

@@ -9,8 +9,8 @@
 //!            └───────────┴──────────┴──── fused ─────────┘
 //! ```
 //!
-//! Adding one multiple after the other to a packet is limited by loading and storing the packet. So
-//! pass all sources in one call; and where several sums have the same sources, all sums.
+//! Adding one multiple after the other to a packet is limited by loading and storing the packet.
+//! Therefore pass all sources in one call, and all sums over the same sources too.
 
 mod buffer;
 pub mod coefficients;

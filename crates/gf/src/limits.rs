@@ -1,4 +1,4 @@
-//! What this machine allows, for benchmarks to compare with.
+//! Measures the limits of this machine, for benchmarks to compare with.
 
 use crate::Kernel;
 use crate::operands::Multiplied;
@@ -7,7 +7,7 @@ use crate::work::{Multiply, Sum};
 
 impl Kernel {
     /// Sets `out` to the sum of the sources, ignoring the coefficients: the loops of
-    /// [`Kernel::combine`] without the multiplications, so what memory allows.
+    /// [`Kernel::combine`] without the multiplications, so the limit of memory.
     ///
     /// # Panics
     /// When a source is longer than `out`.
@@ -22,8 +22,8 @@ impl Kernel {
         self.name().ends_with("gfni")
     }
 
-    /// Multiplies octets that stay in registers, `rounds` times some hundreds of them, and returns
-    /// how many: the rate is what the multiplying instructions allow.
+    /// Multiplies some hundreds of octets within registers, `rounds` times, and returns the number of
+    /// multiplied octets: their rate is the limit of the multiplying instructions.
     #[must_use]
     pub fn multiply_in_registers(self, rounds: u64) -> u64 {
         let mut done = Multiplied::default();

@@ -1,27 +1,27 @@
-//! What the kernels work on, and what they say of it.
+//! Operands and results of the kernels.
 
 /// A matrix, row by row.
 pub struct System<'a> {
     pub(crate) matrix: &'a mut [u8],
-    /// Octets of a row, a multiple of 64.
+    /// Length of a row in octets, a multiple of 64.
     pub(crate) stride: usize,
-    /// What belongs to each row, exchanged as the rows are.
+    /// The equation of each row, swapped along with the rows.
     pub(crate) order: &'a mut [usize],
 }
 
-/// What a multiplication in registers did.
+/// The result of multiplying in registers.
 #[derive(Debug, Default)]
 pub struct Multiplied {
-    /// Octets that were multiplied.
+    /// Number of octets multiplied.
     pub(crate) octets: u64,
-    /// Their sum, so that no compiler leaves them out.
+    /// The sum of the products: with a result in use, no compiler removes the multiplications.
     pub(crate) sum: Vec<u8>,
 }
 
-/// The equations say less than there is to find.
+/// The equations do not determine all unknown packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the equations do not tell packet {unknown} from those before it")]
 pub struct Singular {
-    /// The first packet that they do not tell from those before it.
+    /// The first packet that the equations cannot tell from earlier packets.
     pub unknown: usize,
 }

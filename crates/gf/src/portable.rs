@@ -1,6 +1,6 @@
 //! The kernel for every other machine: safe code that compilers turn into vectors.
 //!
-//! A sum is made bit by bit of the factors (Horner), the highest first: double what there is, then
+//! A sum is made bit by bit of the factors (Horner), the highest first: double the sum, then
 //! add the sources whose factor has the bit. Only the doubling knows the field, so a source costs
 //! no more than four additions.
 
@@ -8,10 +8,10 @@ use crate::field::{POLYNOMIAL, inverse, multiply};
 use crate::operands::{Multiplied, Singular, System};
 use crate::terms::Terms;
 
-/// So many octets stay in registers or next to them.
+/// Octets summed at a time, few enough for registers and the nearest cache.
 const BLOCK: usize = 256;
 
-/// Sets `outs` to the sums, or adds those to them.
+/// Sets `outs` to the sums, or adds the sums to `outs`.
 pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
     let Some(len) = outs.first().map(|out| out.len()) else { return };
     assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
@@ -89,7 +89,7 @@ pub fn invert(system: System<'_>) -> Result<(), Singular> {
         let reciprocal = inverse(pivot_row[pivot]);
         pivot_row[pivot] = 1;
         scale(pivot_row, reciprocal);
-        // Added `factor` times, this leaves `factor * reciprocal` of a `factor`.
+        // Adding this `factor` times turns a `factor` into `factor * reciprocal`.
         pivot_row[pivot] = reciprocal ^ 1;
         for row in before.iter_mut().chain(after) {
             let factor = row[pivot];
@@ -102,7 +102,7 @@ pub fn invert(system: System<'_>) -> Result<(), Singular> {
     Ok(())
 }
 
-/// Adds as many octets as both have.
+/// Adds `source` to `sums`, up to the end of the shorter.
 fn add(sums: &mut [u8], source: &[u8]) {
     match (sums.first_chunk_mut::<BLOCK>(), source.first_chunk::<BLOCK>()) {
         // A known length makes a loop without ends.

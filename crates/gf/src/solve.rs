@@ -13,9 +13,9 @@ use crate::terms::Solved;
 use crate::work::{Combine, Invert};
 use crate::{Buffer, Kernel};
 
-/// Finds packets from sums that they are part of, with as many sums as unknown packets.
+/// Recovers unknown packets from an equal number of sums of packets.
 ///
-/// Its memory is kept from one system to the next.
+/// The solver keeps its memory from one system to the next.
 #[derive(Clone, Debug)]
 pub struct Solver {
     kernel: Kernel,
@@ -24,7 +24,7 @@ pub struct Solver {
     /// The equations, row by row, each followed by zeros up to `stride`.
     rows: Buffer,
     stride: usize,
-    /// The equation that each row of `rows` was at first.
+    /// The equation from which each row of `rows` was made.
     order: Vec<usize>,
 }
 
@@ -48,8 +48,8 @@ impl Solver {
         Self { kernel, unknowns: 0, known: 0, rows, stride: 0, order }
     }
 
-    /// Starts on a system of `unknowns` equations for as many packets, which `known` others are part
-    /// of. All coefficients are 0.
+    /// Starts a system of `unknowns` equations for as many unknown packets, with `known` known packets.
+    /// All coefficients are 0.
     pub fn reset(&mut self, unknowns: usize, known: usize) {
         (self.unknowns, self.known) = (unknowns, known);
         self.stride = (unknowns + known).max(1).next_multiple_of(LINE);
@@ -59,16 +59,16 @@ impl Solver {
         self.order.extend(0..unknowns);
     }
 
-    /// The coefficients of an equation: those of the unknown packets, then those of the known ones.
+    /// The coefficients of an equation: first of the unknown packets, then of the known packets.
     ///
     /// # Panics
-    /// When there is no such equation.
+    /// When the system has no equation `equation`.
     pub fn equation_mut(&mut self, equation: usize) -> &mut [u8] {
         assert!(equation < self.unknowns, "equation {equation} of {}", self.unknowns);
         &mut self.rows[equation * self.stride..][..self.unknowns + self.known]
     }
 
-    /// Solves the system. The equations are used up: [`Solver::reset`] begins the next.
+    /// Solves the system. This uses up the equations: [`Solver::reset`] begins the next system.
     ///
     /// # Errors
     /// When there is no single solution.
@@ -82,15 +82,15 @@ impl Solver {
     }
 }
 
-/// What the unknown packets are sums of.
+/// A solved system, from which the unknown packets can be computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Solution<'a> {
     solver: &'a Solver,
 }
 
 impl Solution<'_> {
-    /// Sets `outs` to the unknown packets, in their order, from what each equation sums up to and the
-    /// known packets. All is done in one pass; shorter packets count as zero padded.
+    /// Sets `outs` to the unknown packets in order, from the sum of each equation and the known packets.
+    /// One pass computes all packets; shorter packets count as zero padded.
     ///
     /// # Panics
     /// When there are more or fewer packets than the system has, when `outs` differ in length, or when
@@ -108,11 +108,11 @@ impl Solution<'_> {
         });
     }
 
-    /// The coefficient of what `equation` sums up to in the unknown packet `unknown`: an entry of the
+    /// The coefficient of the sum of `equation` in the unknown packet `unknown`: an entry of the
     /// inverse matrix.
     ///
     /// # Panics
-    /// When there is no such equation or packet.
+    /// When the system has no equation `equation`, or no packet `unknown`.
     #[must_use]
     pub fn inverse(&self, unknown: usize, equation: usize) -> u8 {
         let Solver { unknowns, stride, rows, order, .. } = self.solver;

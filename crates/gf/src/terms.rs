@@ -1,4 +1,4 @@
-//! What is summed: sources, each with a factor for each of several sums.
+//! The terms of sums: sources, each with a factor for each of several sums.
 #![expect(unsafe_code, reason = "the inner loops do without checks that were made before")]
 
 /// Sources and factors. Every sum has the same sources.
@@ -31,7 +31,7 @@ pub trait Terms: Copy {
     /// The factors of a sum.
     ///
     /// # Panics
-    /// When there is no such sum.
+    /// When `row` is not below the number of sums.
     fn factors(self, row: usize) -> impl Iterator<Item = u8> {
         assert!(row < self.rows(), "factors for sum {row} of {}", self.rows());
         // SAFETY: the sum was checked, and no source is beyond the last.
@@ -109,7 +109,7 @@ impl Terms for Several<'_> {
 }
 
 /// The equations of a [solver](crate::Solver) as terms: the right-hand sides in the order of the
-/// pivots, then what is known.
+/// pivots, then the known packets.
 #[derive(Clone, Copy)]
 pub struct Solved<'a> {
     matrix: &'a [u8],
@@ -120,8 +120,8 @@ pub struct Solved<'a> {
 }
 
 impl<'a> Solved<'a> {
-    /// The rows of `matrix` are `stride` octets; `order` tells for the first of them which of `sums`
-    /// they belong to, the next are for `known`.
+    /// The rows of `matrix` are `stride` octets. Column `i` belongs to the sum `sums[order[i]]`; the
+    /// columns of `known` follow.
     ///
     /// # Panics
     /// When the numbers do not fit together.

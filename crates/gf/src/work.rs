@@ -15,7 +15,7 @@ pub(crate) trait Work {
     fn run_portably(self);
 }
 
-/// Sets outputs to sums, or adds those to them.
+/// Sets outputs to sums, or adds the sums to the outputs.
 pub struct Combine<'a, 'b, T> {
     pub(crate) outs: &'a mut [&'b mut [u8]],
     pub(crate) terms: T,
@@ -67,12 +67,12 @@ impl Work for Scale<'_> {
     }
 }
 
-/// Inverts the square at the left of a matrix in place, and multiplies all that is right of it by
+/// Inverts the square at the left of a matrix in place, and multiplies the columns to its right by
 /// the inverse.
 ///
-/// For each pivot, on the diagonal: its row is divided by it, and taken from all others so often that
-/// they have 0 in its column. The column, thereby free, takes in what was done: how often the row as
-/// it was went into each.
+/// For each pivot, on the diagonal: the pivot's row is divided by the pivot, and a multiple is
+/// subtracted from every other row so that the pivot's column becomes 0. The freed column then
+/// records these operations, as a column of the inverse.
 pub struct Invert<'a> {
     pub(crate) system: System<'a>,
     pub(crate) outcome: &'a mut Result<(), Singular>,

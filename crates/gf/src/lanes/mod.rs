@@ -1,4 +1,4 @@
-//! What a kernel needs of a machine's vectors; the loops over them are written once, in `fused`.
+//! The vector operations of each machine; the loops over vectors are written once, in `fused`.
 
 #![expect(unsafe_code, reason = "loads and stores by pointers")]
 
@@ -17,7 +17,8 @@ use std::ptr;
 use crate::buffer::LINE;
 
 /// Vectors of octets. A value of an implementing type is the proof that the processor has the
-/// instructions: it is made only by a `detect` that asked. So all but the pointers is safe.
+/// instructions: only `detect` makes one, after asking the processor. So everything except the
+/// pointers is safe.
 ///
 /// All methods are inlined into a function that enables the instructions.
 pub(crate) trait Lanes: Copy {
@@ -48,7 +49,7 @@ pub(crate) trait Lanes: Copy {
     /// The vector at `from`.
     ///
     /// # Safety
-    /// So many octets can be read there.
+    /// A whole vector can be read at `from`.
     unsafe fn load(self, from: *const u8) -> Self::Vector;
 
     /// The octets at `from`, `len` or a whole vector of them, and zeros behind.
@@ -63,7 +64,7 @@ pub(crate) trait Lanes: Copy {
             return unsafe { self.load(from) };
         }
         let mut octets = [0_u8; LINE];
-        // SAFETY: the caller proves that `len` octets can be read, and they fit, as a vector does.
+        // SAFETY: the caller proves that `len` octets can be read; the buffer fits a vector.
         unsafe {
             ptr::copy_nonoverlapping(from, octets.as_mut_ptr(), len);
             self.load(octets.as_ptr())
@@ -71,10 +72,10 @@ pub(crate) trait Lanes: Copy {
     }
 
     /// # Safety
-    /// So many octets can be written there.
+    /// A whole vector can be written at `to`.
     unsafe fn store(self, to: *mut u8, vector: Self::Vector);
 
-    /// Writes the first `len` octets of `vector`, or all of them.
+    /// Writes the first `len` octets of `vector`, at most the whole vector.
     ///
     /// # Safety
     /// `len` octets, or a vector if that is less, can be written there.
@@ -86,7 +87,7 @@ pub(crate) trait Lanes: Copy {
             return unsafe { self.store(to, vector) };
         }
         let mut octets = [0_u8; LINE];
-        // SAFETY: the caller proves that `len` octets can be written, and there are as many.
+        // SAFETY: the caller proves that `len` octets can be written; the buffer fits a vector.
         unsafe {
             self.store(octets.as_mut_ptr(), vector);
             ptr::copy_nonoverlapping(octets.as_ptr(), to, len);
