@@ -9,26 +9,26 @@
 //! ```
 //!
 //! A core is a plain struct. It reads no clock, opens no socket, starts no thread, and draws random
-//! numbers only from a generator that it was given. Two drivers run it: the simulator in virtual time
+//! numbers only from a generator given by the driver. Two drivers run it: the simulator in virtual time
 //! and the gateway in real time.
 //!
 //! # Four kinds of method
 //!
 //! - **Facts in.** `handle_*(now, ...)` says that something happened: a packet came from the user, a
-//!   datagram came from the bearer, a connection opened. It returns facts only, such as [`Refused`];
-//!   what to send is asked for by `poll_*`.
-//! - **Decisions out.** `poll_*(now, ...)` takes the next thing that the core has for the driver, and
-//!   `None` (or `false`, where nothing but octets is handed out) when there is none. Octets go to
-//!   `out: &mut Vec<u8>`, the last argument: a packet or datagram takes the place of what `out` holds,
-//!   octets of a stream (`poll_octets`, and what a modem transmits) are appended. `poll_event()` says what the driver should know;
-//!   `poll_transmit` decides what to send now, so it is called only while the bearer has room: what is
-//!   decided early is stale when it leaves.
+//!   datagram came from the bearer, a connection opened. The method returns only facts, like [`Refused`];
+//!   decisions come from `poll_*`.
+//! - **Decisions out.** `poll_*(now, ...)` takes the next thing that the core has for the driver, or
+//!   `None` (`false`, where only octets are handed out). Octets go to
+//!   `out: &mut Vec<u8>`, the last argument: a packet or datagram replaces the content of `out`, octets
+//!   of a stream (`poll_octets`, and the octets that a modem transmits) are appended. `poll_event()`
+//!   returns news for the driver; `poll_transmit` decides what to send now, so it is called only while
+//!   the bearer has room: an early decision is stale when the datagram leaves.
 //! - **Time.** `next_timeout()` is when to call `handle_timeout(now)` at the latest.
 //! - **Getters**, which change nothing: `stats()`, `config()`, `mtu()`.
 //!
 //! `now` is the first argument of every method with a time. Time never goes back.
 //!
-//! # The order in which to call them
+//! # Order of the calls
 //!
 //! 1. One `handle_*`, or `handle_timeout` when the deadline has come.
 //! 2. `poll_event`, `poll_packet` and whatever else needs no bearer, until there is nothing more.
@@ -40,12 +40,12 @@
 //! - After `handle_timeout(now)`, `next_timeout()` is `None` or later than `now`; a driver would spin
 //!   otherwise. A frame that is ready and waits for the bearer has no deadline: the driver asks again
 //!   when there is room.
-//! - What becomes ready to be sent as time passes is announced: after `poll_transmit` has returned
-//!   nothing at `now`, `next_timeout()` is no later than the time at which it would return something.
+//! - Data that becomes ready as time passes is announced: after `poll_transmit` has returned nothing
+//!   at `now`, `next_timeout()` is no later than the time at which `poll_transmit` has something.
 //! - `handle_timeout` called early or repeatedly does nothing.
 //! - Polling ends: without input and without time passing, every `poll_*` comes to have nothing more.
-//! - No input makes it panic. What it cannot read is counted and ignored.
-//! - Every queue and table has a bound in the core's `Config`, and a counter for what did not fit.
+//! - No input makes a core panic. Unreadable input is counted and ignored.
+//! - Every queue and table has a bound in the core's `Config`, and a counter of refused entries.
 //!
 //! The parts inside a core have the same shape under shorter names: `push`, `poll`, `is_due(now)`,
 //! `next_timeout()`.

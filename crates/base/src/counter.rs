@@ -39,9 +39,9 @@ pub use serde;
 pub struct Counter {
     /// In `snake_case`, unique within its core.
     pub name: &'static str,
-    /// Whether it only grows.
+    /// Whether the number only grows.
     pub measure: Measure,
-    /// What is counted, such as `packets`.
+    /// The unit of the count, for example `packets`.
     pub unit: &'static str,
     /// One sentence for operators.
     pub help: &'static str,
@@ -52,7 +52,7 @@ pub struct Counter {
 pub enum Measure {
     /// It only grows.
     Counter,
-    /// It is a level, which grows and shrinks.
+    /// A level, which grows and shrinks.
     Gauge,
 }
 
@@ -83,7 +83,7 @@ impl<C: Counters> Counters for &C {
     }
 }
 
-/// The type of a field that counts.
+/// A type for fields of counters.
 pub trait Countable {
     /// The number shown.
     fn value(&self) -> u64;

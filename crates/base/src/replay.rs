@@ -10,7 +10,7 @@ use crate::serial;
 
 const WORD: u64 = 64;
 
-/// The window of accepted numbers: a ring of so many words of 64 bits.
+/// The window of accepted numbers: a ring of `WORDS` words, 64 bits each.
 #[derive(Clone, Debug)]
 pub struct Window<const WORDS: usize> {
     words: [u64; WORDS],

@@ -33,7 +33,7 @@ pub struct About {
 /// What is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Say {
-    /// What has arrived, as of the time of sending; an unknown transfer has nothing.
+    /// The segments arrived by the time of sending; an unknown transfer has none.
     Partial,
     Complete,
     AbortConfirm,

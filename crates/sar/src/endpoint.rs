@@ -76,8 +76,8 @@ impl Sar {
         self.receiver.know(now, known);
     }
 
-    /// Announces to others that this node is back, because they may have messages for it. Each peer gets an
-    /// acknowledgement of its latest transfer once more; a peer that waits for nothing ignores the acknowledgement.
+    /// Announces that this node is back, because peers may have messages waiting for it. Each peer gets the
+    /// acknowledgement of its latest transfer once more; a peer without waiting messages ignores the acknowledgement.
     pub fn announce(&mut self, now: Time, peers: impl IntoIterator<Item = IpAddr>) {
         let mut at = now;
         for (count, peer) in peers.into_iter().enumerate() {

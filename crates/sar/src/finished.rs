@@ -69,9 +69,9 @@ struct Known {
     number: u64,
 }
 
-/// One source may have this part of all remembered transfers.
+/// A single source may use at most 1 / `FAIR` of the places for remembered transfers.
 const FAIR: usize = 4;
-/// Where so few are known, one source may have all.
+/// With fewer places than this, a single source may use all.
 const FEW: usize = 4_096;
 /// Outdated entries allowed in the order, beyond the number of remembered transfers.
 const STALE: usize = 1_024;

@@ -97,7 +97,7 @@ impl Incoming {
         }
     }
 
-    /// The number of its last segment.
+    /// The number of the transfer's last segment.
     pub fn last(&self) -> u16 {
         self.last
     }
@@ -326,7 +326,7 @@ impl Incoming {
         self.octets_of(size, 1) - self.octets()
     }
 
-    /// Octets of the last segment, if it is there.
+    /// The last segment's length in octets; 0 while the segment is missing.
     fn last_octets(&self) -> usize {
         self.segments.get(&self.last).map_or(0, |last| last.len())
     }

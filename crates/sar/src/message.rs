@@ -158,8 +158,8 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
-    /// A finished transfer was forgotten for lack of room: a driver that stores identities of transfers may delete this
-    /// one.
+    /// A finished transfer was forgotten for lack of room: a driver with a store of transfers may delete its identity
+    /// there.
     Forgotten {
         /// Its originator.
         source: IpAddr,
@@ -173,7 +173,7 @@ pub enum Event {
     Started {
         /// Which message.
         id: MessageId,
-        /// The destination concerned; `None` for all of them, by `via`.
+        /// The destination concerned; `None` means all destinations, by `via`.
         destination: Option<IpAddr>,
         /// The data that continues the same transfer after a restart.
         resume: Resume,

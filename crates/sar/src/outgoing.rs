@@ -380,7 +380,7 @@ impl Outgoing {
         all.filter(|(index, it)| it.is_silent() && self.alone.concerns(*index))
     }
 
-    /// Asks the destinations that have not answered, one by one.
+    /// Asks each destination without an answer on its own.
     pub fn ask_alone(&mut self) {
         self.alone.plan(&self.destinations);
     }
@@ -487,7 +487,7 @@ impl Outgoing {
         self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
     }
 
-    /// Whether this destination is the only one left.
+    /// Whether only the destination `address` is left.
     pub fn is_for(&self, address: IpAddr) -> bool {
         let mut left = self.destinations.iter().filter(|it| it.is_open());
         left.next().is_some_and(|it| it.address == address) && left.next().is_none()
@@ -709,7 +709,7 @@ impl Outgoing {
             return true;
         }
         if config.profile != Profile::Default {
-            // Octets in flight are freed by answers alone: whoever uses the last of them has to wait for one.
+            // Octets in flight are freed by answers alone: a sender without free octets has to wait for an answer.
             return is_held
                 || config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
         }
@@ -806,8 +806,8 @@ impl Outgoing {
         hopeless.into_iter().collect()
     }
 
-    /// Retries segments already sent as often as allowed, one segment after a pause that doubles; returns the number of
-    /// such retries so far.
+    /// Retries segments already sent as often as allowed, one segment after a pause that doubles; returns the
+    /// number of these retries so far.
     pub fn stall(&mut self) -> u8 {
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(1);
         let first = (lowest..=self.last_sent()).find(|number| self.is_lacked(*number));
@@ -898,7 +898,7 @@ impl Outgoing {
     }
 }
 
-// Decides which destinations of a transfer to ask for an answer: all of them, or single ones.
+// Decides which destinations of a transfer to ask for an answer: all destinations, or only some.
 
 impl Outgoing {
     /// A question went out.
@@ -1049,7 +1049,7 @@ impl Alone {
     }
 }
 
-// The state of each destination of a transfer: its received segments and its answers.
+// The state of each destination of a transfer: received segments and answers.
 
 /// A destination of a transfer.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! State of each destination: its distance, its capacity, and the messages waiting for it.
+//! State of each destination: distance, capacity and waiting messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -32,7 +32,7 @@ pub struct Receiver {
 /// All transfers in the order in which they give way to others.
 #[derive(Debug, Default)]
 struct Ranks {
-    /// Transfers of which one segment has arrived; each weighs 1.
+    /// Transfers with a single segment so far; each weighs 1.
     begun: Shares<Key>,
     /// Transfers with more segments; each weighs its octets.
     growing: Shares<Key>,
@@ -130,7 +130,7 @@ impl Receiver {
         self.settle(reply, before, polls, is_acknowledged);
     }
 
-    /// How the transfer of a late segment or repair ended; `None` if it is not one of a finished transfer.
+    /// How the transfer of a late segment or repair ended; `None` if no finished transfer is known for the segment.
     fn recognise(&mut self, reply: &Reply<'_>, last: u16, first: Option<&[u8]>) -> Option<Ending> {
         if self.all.contains_key(&reply.key) {
             return None;

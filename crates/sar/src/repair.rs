@@ -1,4 +1,4 @@
-//! Repairs: sums of segments in GF(2^8); each sum serves any destination that lacks one of the segments.
+//! Repairs: sums of segments in GF(2^8). One sum helps every destination with a missing segment in the sum.
 
 use gf::coefficients::Coefficients;
 use gf::equations::{Equations, Outcome};
@@ -20,7 +20,7 @@ pub fn encode(serial: u16, cover: &Cover, message: &[u8], segment: usize, out: &
     let parts = message.chunks(segment).skip(usize::from(cover.first.number() - 1));
     let terms: Vec<(u8, &[u8])> =
         factors(serial, cover).zip(parts).map(|((_, factor), part)| (factor, part)).collect();
-    // In a transfer of one segment, symbols are as long as the segment.
+    // If a transfer has only one segment, symbols have the length of this segment.
     out.resize(start + segment.min(message.len()), 0);
     gf::combine(&mut out[start..], &terms);
 }

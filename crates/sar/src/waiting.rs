@@ -58,7 +58,7 @@ impl To {
 #[derive(Debug, Default)]
 pub struct Queue {
     all: BTreeMap<Turn, Waiting>,
-    /// Messages that may start as soon as room is free.
+    /// Messages ready to start when room becomes free.
     next: BTreeSet<Turn>,
     expiry: Deadlines<Turn>,
     octets: usize,

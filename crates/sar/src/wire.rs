@@ -32,7 +32,7 @@ pub const REPAIR_HEADER: usize = 20;
 pub(crate) const PARTIAL_HEADER: usize = 10;
 /// Octets that all PDUs have.
 const COMMON: usize = 8;
-/// Octets of a word, the unit of HLEN.
+/// Length of a word in octets: the unit of HLEN.
 pub(crate) const WORD: usize = 4;
 /// Words of the longest header: a mask of 3,248 bits.
 const LONGEST_HEADER: u16 = 104;
@@ -40,7 +40,7 @@ const LONGEST_HEADER: u16 = 104;
 /// A PDU: what fills a UDP datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pdu<'a> {
-    /// Ports of the programs, not of UDP.
+    /// Ports of the sending and receiving programs, not of UDP.
     pub ports: Ports,
     /// Which transfer of its originator.
     pub serial: u16,

@@ -22,15 +22,15 @@ pub fn servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<So
     servers
 }
 
-/// Whether one of these servers only forwards questions, like the stub of systemd-resolved.
+/// Whether any server only forwards questions, like the stub of systemd-resolved.
 #[must_use]
 pub fn has_stub(servers: &[SocketAddr]) -> bool {
     servers.iter().any(is_stub)
 }
 
 /// The given servers, with the servers asked by a stub inserted before it. `behind` is the file of the same form with
-/// their addresses, `/run/systemd/resolve/resolv.conf`. A program that asks these servers directly chooses the route of
-/// its questions.
+/// their addresses, `/run/systemd/resolve/resolv.conf`. By asking the returned servers directly, a program chooses
+/// the route of its questions.
 #[must_use]
 pub fn behind_stub(
     servers: &[SocketAddr],

@@ -19,5 +19,5 @@ pub mod wire;
 pub use lookup::{Failure, Lookup, Question};
 pub use name::{BadName, Name};
 
-/// Most addresses of a name that are considered.
+/// Most addresses considered for a name.
 pub const MAX_ADDRESSES: usize = 16;

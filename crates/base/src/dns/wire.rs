@@ -15,7 +15,7 @@ use super::{MAX_ADDRESSES, Name};
 const HEADER: usize = 12;
 /// Octets of the longest name in wire format.
 const LONGEST: usize = 255;
-/// Most records of an answer that are considered.
+/// Most records considered in an answer.
 const MAX_RECORDS: u16 = 64;
 /// Names that lead to others, one after the other, at most.
 const MAX_ALIASES: usize = 8;

@@ -48,7 +48,7 @@ pub enum Malformed {
     /// The checksum is wrong.
     #[error("the checksum is wrong")]
     Checksum,
-    /// Bits of other protocols, such as the source routes of RFC 1701.
+    /// Bits with a meaning only in other protocols, for example source routes (RFC 1701).
     #[error("flags {0:#06x} are not of RFC 2784 and 2890")]
     Flags(u16),
     /// Fewer octets than the header has.

@@ -271,7 +271,7 @@ fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) 
             (AUTHENTICATION, Some(&[_, len])) => (usize::from(len) + 2) * 4,
             (protocol::V6_FRAGMENT, Some(_)) => {
                 let Some(&[next, _, hi, lo, a, b, c, d]) = rest.first_chunk::<8>() else { break };
-                // A fragment of a fragment: its content shows after reassembly of both.
+                // A fragment of a fragment: the content appears only after both are reassembled.
                 if fragment.is_some() {
                     break;
                 }

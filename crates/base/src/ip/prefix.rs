@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address and the number of leading bits that count, such as 10.2.0.0/16.
+/// An address and its number of significant leading bits, for example 10.2.0.0/16.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Prefix {
     address: IpAddr,

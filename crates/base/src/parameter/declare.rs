@@ -158,7 +158,7 @@ macro_rules! parameters {
             $($rest)*
         }
     };
-    // A group whose names show it.
+    // A group with its name in the names of its parameters.
     (
         @next $head:tt $config:ident $args:tt $derive:tt $path:tt $prefix:tt
         $fields:tt $defaults:tt $rows:tt $structs:tt $stack:tt
@@ -212,7 +212,7 @@ macro_rules! parameters {
             $($rest)*
         }
     };
-    // The end of a group, which derives what the whole does unless told otherwise.
+    // The end of a group without a derive of its own: the group derives the same as the whole.
     (
         @next $head:tt $config:ident $args:tt $derive:tt $inner:tt $dotted:tt
         $inner_fields:tt $inner_defaults:tt $rows:tt $structs:tt
@@ -330,7 +330,7 @@ macro_rules! parameters {
         @row $config:ident
         [$path:tt $called:tt [$($doc:literal)+] $kind:expr, [$($text:expr, $holds:expr)?] $get:tt $set:tt]
     ) => {{
-        // No other constant stands here, so that names in `$kind` mean what they mean to the caller.
+        // Another constant here would shadow names in `$kind` chosen by the caller.
         const KIND: $crate::parameter::Kind = $kind;
         let row = $crate::parameter::Parameter::<$config>::new(
             $crate::parameters!(@name $called),

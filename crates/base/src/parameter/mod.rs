@@ -1,4 +1,4 @@
-//! Declares parameters: each one is a row in the table of its protocol.
+//! Declares parameters: each is a row in the table of its protocol.
 //!
 //! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`. Files, the
 //! command line, the documentation and the JSON schema are made from the rows. [`parameters!`](crate::parameters)
@@ -50,9 +50,9 @@ pub struct Parameter<C: 'static> {
 /// When a parameter is of use.
 #[derive(Debug)]
 pub struct Condition<C: 'static> {
-    /// The condition as users write it, such as `access = "jitter"`.
+    /// The condition in the notation of users, for example `access = "jitter"`.
     pub text: &'static str,
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub holds: fn(&C) -> bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Refused {
 pub struct Description {
     /// The protocol.
     pub name: &'static str,
-    /// Headings of the columns of defaults.
+    /// A heading for each column of defaults.
     pub profiles: Vec<&'static str>,
     /// The parameters.
     pub rows: Vec<Row>,
@@ -105,10 +105,10 @@ pub struct Row {
     pub defaults: Vec<Value>,
 }
 
-/// A field's name as users write it: with hyphens.
+/// A field's name for users: with hyphens instead of underscores.
 ///
 /// # Panics
-/// When the length is not the name's, which stops the compilation of a constant.
+/// When `N` is not the length of the name, which stops the compilation of a constant.
 #[must_use]
 pub const fn kebab<const N: usize>(snake: &str) -> [u8; N] {
     let (snake, mut kebab) = (snake.as_bytes(), [0; N]);
@@ -203,7 +203,7 @@ impl<C> Table<C> {
         })
     }
 
-    /// The changes, in this order, that turn `base` into `config`, as far as parameters can.
+    /// Changes of parameters, to be made in this order, for turning `base` into `config`, as far as parameters can.
     #[must_use]
     pub fn differences(&self, base: &C, config: &C) -> Vec<(&'static str, Value)>
     where
@@ -342,7 +342,7 @@ mod tests {
     parameters! {
         static ALL = "all";
 
-        /// One of each form that a declaration has.
+        /// Contains every form of declaration.
         #[derive(Clone, Debug, PartialEq)]
         struct All from new(profile: Profile, seed: u64) {
             /// Decides on the

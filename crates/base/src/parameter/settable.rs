@@ -1,4 +1,4 @@
-//! Types of fields that a parameter can read and set.
+//! Lets parameters read and set fields of various types.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::quantity::BitRate;
 
 /// The type of a field that holds a parameter.
 pub trait Settable: Sized {
-    /// What the field holds, as a value of this kind.
+    /// The field's content as a value of kind `kind`.
     fn to_value(&self, kind: &Kind) -> Value;
 
-    /// What the field is to hold; `None` for a value of another kind, which no row is given.
+    /// The new content of the field; `None` for a value of another kind, although no row is given one.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
@@ -42,7 +42,7 @@ macro_rules! words {
     )+};
 }
 
-/// Makes types parameters that read what they write: they implement `Display` and `FromStr`.
+/// Lets fields of these types be parameters: written by `Display`, read by `FromStr`.
 #[macro_export]
 macro_rules! texts {
     ($($type:ty),+ $(,)?) => {$(

@@ -1,4 +1,4 @@
-//! Values of parameters, as people write them and as code uses them.
+//! Values of parameters, in the notation of users and in the types of the code.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub enum Written<'a> {
     Text(&'a str),
     /// A list.
     List(Vec<Written<'a>>),
-    /// A value of a kind that no parameter has, such as a table or a date.
+    /// A value unsuitable for any parameter, for example a table or a date.
     Other,
 }
 

@@ -129,7 +129,7 @@ impl SackBlocks {
 /// The options that we know; others are skipped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Options {
-    /// Octets of the longest payload that the sender of this segment accepts (RFC 9293, 3.7.1).
+    /// The longest payload accepted by the segment's sender, in octets (RFC 9293, 3.7.1).
     pub mss: Option<u16>,
     /// Bits by which the window field is shifted (RFC 7323, 2).
     pub window_scale: Option<u8>,

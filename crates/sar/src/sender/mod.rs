@@ -337,7 +337,7 @@ impl Sender {
         self.aborts.pop_front()
     }
 
-    /// Counters: of messages, of transmissions, and of answers.
+    /// Counters of messages, transmissions and answers.
     pub fn stats(&self) -> (Messages, Sent, stats::Answered) {
         (self.messages, self.sent, self.answered)
     }
@@ -907,7 +907,7 @@ impl Sender {
             && transfer.destinations().iter().any(|destination| !destination.is_open());
         let is_any_answered = is_any_done || transfer.active().any(Destination::has_answered);
         let most = self.config.retries.requests;
-        // Answers of many destinations collide, so silence of one destination proves nothing.
+        // Answers of many destinations collide, so a silent destination may have answered.
         let is_telling =
             !transfer.is_shared() || !transfer.is_asked_together() || transfer.is_quiet();
         let mut silent = Vec::new();
@@ -963,7 +963,7 @@ impl Sender {
         } else if is_any_answered {
             self.repeat(now, serial);
         } else {
-            // Resending a message of one segment is as quick as asking for an answer.
+            // Resending a single segment is as quick as asking for an answer.
             let is_quick = self.config.profile == Profile::Default && transfer.is_single();
             match self.config.profile == Profile::Seed || is_quick {
                 true => transfer.plan_all(),

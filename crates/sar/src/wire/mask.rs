@@ -72,7 +72,7 @@ impl<'a> Mask<'a> {
         self.highest_arrived() == 0
     }
 
-    /// Words of a header with this mask.
+    /// Length of a header with this mask, in words.
     pub(crate) fn header_words(&self) -> u16 {
         let words = (super::COMMON + 2 + self.octets.len()) / WORD;
         u16::try_from(words).expect("a mask has at most 406 octets")
