@@ -22,8 +22,8 @@ use crate::{accumulate, inverse, scale};
 
 /// The most sources that a system has at a time; a repair over more is refused.
 pub const MOST_SOURCES: usize = 2_048;
-/// Steps for looking up and storing one coefficient of a new equation: the octets that the kernels process in about the
-/// same time.
+/// Steps for looking up and storing one coefficient of a new equation: the octets that the kernels process in about
+/// the same time.
 const ENTRY: usize = 64;
 
 /// The sum of `coefficient * source` over some sources is `symbol`.

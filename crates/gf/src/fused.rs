@@ -106,9 +106,9 @@ static UNIT: [u8; 2 * LINE - 1] = {
 
 /// Eliminates with the pivot's row in the vectors at octet `at` of all rows.
 ///
-/// `unit` has a 1 at the pivot, if the pivot is in this vector. Then the added row has `reciprocal + 1`
-/// in the pivot's column, which turns each `factor` there into `factor * reciprocal`: the column
-/// of the inverse.
+/// `unit` has a 1 at the pivot, if the pivot is in this vector. Then the added row has
+/// `reciprocal + 1` in the pivot's column, which turns each `factor` there into
+/// `factor * reciprocal`: the column of the inverse.
 #[inline(always)]
 fn column<L: Lanes>(
     lanes: L,

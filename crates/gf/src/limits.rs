@@ -22,8 +22,8 @@ impl Kernel {
         self.name().ends_with("gfni")
     }
 
-    /// Multiplies some hundreds of octets within registers, `rounds` times, and returns the number of
-    /// multiplied octets: their rate is the limit of the multiplying instructions.
+    /// Multiplies some hundreds of octets within registers, `rounds` times, and returns the number
+    /// of multiplied octets: their rate is the limit of the multiplying instructions.
     #[must_use]
     pub fn multiply_in_registers(self, rounds: u64) -> u64 {
         let mut done = Multiplied::default();

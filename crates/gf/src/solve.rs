@@ -48,8 +48,8 @@ impl Solver {
         Self { kernel, unknowns: 0, known: 0, rows, stride: 0, order }
     }
 
-    /// Starts a system of `unknowns` equations for as many unknown packets, with `known` known packets.
-    /// All coefficients are 0.
+    /// Starts a system of `unknowns` equations for as many unknown packets, with `known` known
+    /// packets. All coefficients are 0.
     pub fn reset(&mut self, unknowns: usize, known: usize) {
         (self.unknowns, self.known) = (unknowns, known);
         self.stride = (unknowns + known).max(1).next_multiple_of(LINE);
@@ -89,8 +89,8 @@ pub struct Solution<'a> {
 }
 
 impl Solution<'_> {
-    /// Sets `outs` to the unknown packets in order, from the sum of each equation and the known packets.
-    /// One pass computes all packets; shorter packets count as zero padded.
+    /// Sets `outs` to the unknown packets in order, from the sum of each equation and the known
+    /// packets. One pass computes all packets; shorter packets count as zero padded.
     ///
     /// # Panics
     /// When there are more or fewer packets than the system has, when `outs` differ in length, or when

@@ -9,7 +9,7 @@ use super::{Event, Notice, Route};
 /// What the driver has not fetched.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// The routes that the driver knows as soon as it has fetched all events.
+    /// The driver's routes once all events are fetched.
     routes: BTreeMap<Prefix, Route>,
     changed: VecDeque<Event>,
     /// Each notice once, and a few at most, since whoever is in radio range can cause them.

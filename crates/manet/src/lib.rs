@@ -40,24 +40,24 @@ pub trait Router: Debug + Send {
     /// end then.
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>);
 
-    /// Takes a message that a neighbour sent.
+    /// Handles a message from a neighbour.
     fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]);
 
     /// Handles a packet without a route. A protocol that finds routes on demand searches for one if the packet is the
     /// node's own, and otherwise reports the missing route to the neighbour.
     fn handle_demand(&mut self, _now: Time, _demand: &Demand) {}
 
-    /// Reports that a packet leaves by one of the protocol's routes: routes in use stay.
+    /// Reports that a packet leaves by a route of the protocol: routes in use stay.
     fn handle_passage(&mut self, _now: Time, _passage: &Passage) {}
 
     /// Learns that the link layer could not bring a packet to a neighbour.
     fn handle_break(&mut self, now: Time, neighbour: Neighbour);
 
-    /// Learns which of the networks that its configuration attaches to this node are reached by it now: the others are
-    /// not announced, and routes of other nodes lead there. Before the first call all count as reached.
+    /// Learns which attached networks, among the configured ones, this node can reach now. The others are not
+    /// announced, and packets to them follow routes of other nodes. Before the first call all count as reached.
     fn handle_attached(&mut self, _now: Time, _reached: &[Prefix]) {}
 
-    /// Acts on what is due.
+    /// Acts on deadlines that have passed.
     fn handle_timeout(&mut self, now: Time);
 
     /// The next thing that the driver should know.

@@ -91,7 +91,7 @@ impl<P> Waiting<P> {
         }
     }
 
-    /// Lets a packet of so many octets wait; returns the packets evicted for it, oldest first; a packet too large for
+    /// Enqueues a packet of `octets` octets; returns the packets evicted for it, oldest first; a packet too large for
     /// the whole queue is itself evicted.
     #[must_use = "what was evicted is to be counted as lost"]
     pub fn push(

@@ -8,10 +8,10 @@
 //!                  poll_event  next_timeout  handle_timeout
 //! ```
 //!
-//! One [`Tunnel`] is one peer. It knows nothing of keys and addresses: the driver seals what
-//! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
-//! could open; [`secure`] does that. Inside, a part calls only parts that stand below or right of it, and none calls
-//! back:
+//! Each peer has a [`Tunnel`] of its own, without keys and addresses: the driver seals the datagrams of
+//! [`Tunnel::poll_transmit`], with the datagram's number as nonce, and hands in only datagrams that it
+//! could open; [`secure`] seals and opens. Inside, a part calls only the parts shown below or right of it, and none
+//! calls back:
 //!
 //! ```text
 //!                                 Tunnel   takes calls and messages, chooses the next datagram

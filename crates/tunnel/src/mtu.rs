@@ -9,10 +9,10 @@
 //!                use falls to the greatest that is answered, and the search goes on from there
 //! ```
 //!
-//! It begins broadly too, because the base is only believed to pass. The shortest probe goes with every round: its
-//! reply proves that the path works at all, so that the search goes on where nobody else sends, and that a missing
-//! reply to a longer probe is a matter of length. Probes are sent by [`Search::poll_probe`]; what follows from
-//! missing replies is decided by [`Search::handle_timeout`].
+//! It begins broadly too, because the base is only believed to pass. The shortest probe goes with every round. Its
+//! reply proves two facts: the path works at all, so the search goes on even without other traffic; and a longer
+//! probe without a reply was too long. [`Search::poll_probe`] sends probes; [`Search::handle_timeout`] decides
+//! after missing replies.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ const MAX_BACKOFF: u32 = 10;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
 const RAISE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The search for the path MTU. Sizes are those of outer IP packets.
+/// The search for the path MTU. All sizes are sizes of outer IP packets.
 #[derive(Debug)]
 pub struct Search {
     /// Where the search begins on each path, if that takes it.
@@ -388,7 +388,7 @@ fn known_between(passes: usize, fails: usize) -> Option<usize> {
     SIZES.into_iter().rev().find(|&size| size < fails && size > passes)
 }
 
-/// The greatest short size below this one.
+/// The greatest short size below `size`.
 fn below(size: usize) -> usize {
     SHORT_SIZES.into_iter().rev().find(|&shorter| shorter < size).unwrap_or(LEAST)
 }

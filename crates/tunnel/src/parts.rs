@@ -9,7 +9,7 @@
 //!
 //! Part `i` is in source `n + i`, so source and index say which packet it belongs to, and at most one
 //! packet begins in a source. Each part waits for the one before as the packets of a flow do
-//! ([`super::recorder`]), so they come in order; one that does not ends the packet.
+//! ([`super::recorder`]), so they come in order; a part out of order ends the packet.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Cut {
     }
 
     /// Appends the next part to `symbol` as a record of at most `room` octets, which are more than its
-    /// header; returns whether it was the last one.
+    /// header; returns whether this was the last part.
     pub fn push_part(&mut self, room: usize, wait: u16, symbol: &mut Vec<u8>) -> bool {
         let len = self.left().min(room - PART_HEADER);
         let start = symbol.len();
@@ -203,7 +203,7 @@ mod tests {
         }
         assert_eq!((parts.broken, parts.joined, parts.octets), (3, 17, 0));
 
-        // Two packets that begin in one source.
+        // Two packets begin in the same source.
         let mut parts = Parts::default();
         for _ in 0..3 {
             parts.handle(10, FIRST, &[0; 100]);

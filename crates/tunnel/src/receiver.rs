@@ -25,8 +25,8 @@ const SOURCE: usize = 1_536;
 /// Octets of memory for a packet that waits for another source: when the packet is released, it has its
 /// headers.
 const WAITER: usize = 256;
-/// The budget of work for the peer's datagrams, in steps; a step is an octet multiplied and added. All of it is about a
-/// millisecond. The driver hands in 64 datagrams at one moment at most.
+/// The budget of work for the peer's datagrams, in steps; a step is an octet multiplied and added. The whole budget
+/// takes about a millisecond. The driver hands in 64 datagrams at one moment at most.
 pub const MOST_STEPS: u64 = 32 << 20;
 /// The budget grows by this with each nanosecond: some percent of a core.
 pub const STEPS_A_NANOSECOND: u64 = 2;
@@ -42,7 +42,7 @@ const SCANNED: u64 = 64;
 /// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
-/// The receiving half of one direction.
+/// The receiving half of a tunnel: recovers sources and releases packets in order.
 #[derive(Debug)]
 pub struct Receiver {
     /// The capacity in sources, from the first missing one on.
@@ -75,7 +75,7 @@ struct Work {
 }
 
 impl Work {
-    /// Whether the datagrams so far have used up what they may.
+    /// Whether the datagrams so far have used up the budget.
     fn is_over(&mut self, now: Time) -> bool {
         self.give(nanos(now.since(self.at)).saturating_mul(STEPS_A_NANOSECOND));
         self.at = now.max(self.at);
@@ -103,7 +103,7 @@ struct Slot {
     state: State,
     /// Records that wait for others before they are released.
     unreleased: usize,
-    /// Records that wait for this source, each with the number of its own source.
+    /// Records waiting for the source of this slot, each with the number of the source that contains it.
     waiters: Vec<(u64, Record)>,
 }
 
@@ -495,7 +495,7 @@ impl Receiver {
         self.wake(number);
     }
 
-    /// Forgets sources that no further repair will cover, and sources for which there is no room.
+    /// Forgets sources beyond the reach of further repairs, and the sources without room.
     fn trim(&mut self, stats: &mut Received) {
         let first_missing = self.first_missing();
         while self.base + KEPT < first_missing {

@@ -21,7 +21,7 @@ use super::wire::Reader;
 pub const RECORD_HEADER: usize = 4;
 /// Octets before a part of an inner packet.
 pub const PART_HEADER: usize = RECORD_HEADER + 1;
-/// Octets of an outer packet for which 14 bits of length are enough.
+/// The longest outer packet with record lengths within 14 bits, in octets.
 pub const LONGEST_OUTER: usize = 16_384;
 
 const FORM: u32 = 14;
@@ -57,9 +57,9 @@ pub struct Record {
 pub enum Form {
     /// A whole packet, with whose headers this context begins.
     Announcing(u8),
-    /// A packet with compressed headers, of this context.
+    /// A packet with headers compressed in the given context.
     Compressed(u8),
-    /// Octets of a packet that is cut.
+    /// A part of a cut packet.
     Part(Part),
     /// A whole packet.
     Whole,

@@ -32,15 +32,15 @@ pub struct Filling {
 pub struct Recorder {
     order: FlowOrder,
     compressor: Compressor,
-    /// The packet of which some parts were sent.
+    /// The cut packet, with some parts sent already.
     cut: Option<Cut>,
     /// Memory for the start of a record.
     start: Vec<u8>,
 }
 
 impl Recorder {
-    /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
-    /// begin at `start`. The symbol never grows longer.
+    /// Makes a record of the packet at the end of `symbol`, which follows [`RECORD_HEADER`] octets from
+    /// `start` on. The symbol never grows longer.
     pub fn finish(
         &mut self,
         now: Time,
@@ -87,12 +87,12 @@ impl Recorder {
         }
     }
 
-    /// Sends `packet` in parts from now on; there is no other such packet.
+    /// Sends `packet` in parts from now on; only one packet is cut at a time.
     pub fn begin_cut(&mut self, packet: Cut) {
         self.cut = Some(packet);
     }
 
-    /// The packet of which some parts were sent.
+    /// The cut packet, with some parts sent already.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Keeps the totals reported by the peer, as numbers that do not wrap, without losses that are no fault of the path.
+//! Keeps the totals reported by the peer as numbers that do not wrap, and excludes losses not caused by the path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::wire::Report;
 /// Without progress for this long, or four round trips, the path MTU is in doubt.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// The most probes remembered one by one; a search sends some fifty that get no answer.
+/// The most probes remembered individually; a search sends some fifty probes without an answer.
 const REMEMBERED: usize = 64;
 
 /// The totals of the peer, and its progress with sources.
@@ -20,7 +20,7 @@ const REMEMBERED: usize = 64;
 pub struct Reported {
     /// The peer's clock when the newest datagram came, in microseconds.
     clock: u64,
-    /// The number of datagrams that the peer received.
+    /// The number of datagrams received by the peer.
     received: u64,
     /// The number of datagrams that came with congestion experienced.
     marked: u64,
@@ -54,7 +54,7 @@ impl Reported {
         self.probes.handle_sent(number, size, passing);
     }
 
-    /// A probe of this size was answered.
+    /// A probe of size `size` was answered.
     pub fn handle_probe_reply(&mut self, size: usize) {
         self.probes.handle_reply(size);
     }
@@ -150,7 +150,7 @@ impl Probes {
         }
     }
 
-    /// A probe of this size was answered. Other probes of at most this size would have passed too.
+    /// A probe of size `size` was answered. Other probes of at most this size would have passed too.
     fn handle_reply(&mut self, size: usize) {
         self.open.retain(|&(_, its)| its > size);
     }

@@ -28,13 +28,13 @@ pub struct Reporter {
     received: u64,
     marked: u64,
     runs: u64,
-    /// Octets of datagrams since the last report that ask for one.
+    /// Octets received since the last report, in datagrams that ask for a report.
     unreported: usize,
     due: Option<Time>,
     /// When a source that may only be late counts as missing.
     ripe_at: Option<Time>,
     reported_at: Time,
-    /// The losses among what the peer sent, and how many there were.
+    /// The losses among the peer's datagrams: their rate, and their number.
     loss: Loss,
     missed: u64,
 }
@@ -94,7 +94,7 @@ impl Reporter {
         earliest(self.due, self.ripe_at)
     }
 
-    /// Datagrams that had not come when those after them were reported.
+    /// Datagrams still missing when later datagrams were reported.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -38,10 +38,10 @@ const THRESHOLD: f64 = 0.5;
 pub struct Sender {
     /// The most sources that are kept.
     window: usize,
-    /// The number of the first of `sources`.
+    /// The number of the first source in `sources`.
     first: u64,
     sources: VecDeque<Source>,
-    /// Octets of memory that the sources take.
+    /// Memory of the sources, in octets.
     held: usize,
     /// What each datagram from number `log_start` on carried.
     log: VecDeque<Carried>,

@@ -107,7 +107,7 @@ base::counters! {
     }
 }
 
-/// A tunnel's estimates of its path.
+/// Estimates about the path of a tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimates {
     /// The smoothed round trip.

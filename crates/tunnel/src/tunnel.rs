@@ -43,7 +43,7 @@ const PROBE_REPLIES: usize = 8;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
-/// One end of a tunnel to one peer: a core as [`base::contract`] describes it.
+/// One end of a tunnel to a peer: a core in the sense of [`base::contract`].
 ///
 /// Inner IP packets go in by [`handle_packet`](Self::handle_packet) and wait in a queue for each flow.
 /// [`poll_transmit`](Self::poll_transmit) fills datagrams from there as the rate allows: with *sources*,
@@ -905,8 +905,7 @@ impl Tunnel {
         !self.understanding.is_strange(PARTS)
     }
 
-    /// Learns the features that the peer understands, and drops packets that cannot be sent without
-    /// them.
+    /// Learns the features understood by the peer, and drops packets that need a missing feature.
     fn handle_understanding(&mut self, message: &Message<'_>) {
         let before = self.mtu();
         match message.understands {
@@ -963,7 +962,7 @@ impl Tunnel {
         (passing - RECORD_HEADER).max(LEAST_PACKET)
     }
 
-    /// Octets of the longest inner packet that one datagram carries; longer ones are cut.
+    /// The longest inner packet that fits a single datagram, in octets; longer packets are cut.
     #[must_use]
     pub fn whole(&self) -> usize {
         self.max_symbol() - RECORD_HEADER

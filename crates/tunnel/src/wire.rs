@@ -16,8 +16,8 @@
 //!              holes         1   count, at most 48; then that many (skip, length), each a number in
 //!                                base 128, from the first missing on
 //!  floor       3                 sources before it will not be sent again, low 24 bits
-//!  contexts    count 1, at most 8; then that many (context 1, source 3): headers that are known as that
-//!              source announced them, low 24 bits
+//!  contexts    count 1, at most 8; then that many (context 1, source 3): contexts known to the sender, each
+//!              with the source that announced the headers, low 24 bits
 //!  body        kind 0  nothing, or an octet ([`super::understanding`])
 //!              kind 1  source: number 3, symbol
 //!              kind 2  repair: first source 3, count 2, coded symbol
@@ -41,7 +41,7 @@ pub const REPAIR_HEADER: usize = 5;
 pub const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// Octets of a floor.
 pub const FLOOR: usize = 3;
-/// Octets of a report without its holes.
+/// Octets of a report without holes.
 const REPORT: usize = 28;
 /// Octets of a report at most.
 pub const MAX_REPORT: usize = REPORT + 4 * MAX_HOLES;

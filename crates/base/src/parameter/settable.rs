@@ -10,7 +10,7 @@ pub trait Settable: Sized {
     /// The field's content as a value of kind `kind`.
     fn to_value(&self, kind: &Kind) -> Value;
 
-    /// The new content of the field; `None` for a value of another kind, although no row is given one.
+    /// The new content of the field; `None` for a value of another kind, which rows never pass.
     fn from_value(value: &Value) -> Option<Self>;
 }
 

@@ -256,14 +256,14 @@ impl Config {
         Self::new(Profile::Hello)
     }
 
-    /// The values for nodes whose link layer reports packets that it could not deliver.
+    /// The values for nodes whose link layer reports undelivered packets.
     #[must_use]
     pub fn link_layer_feedback() -> Self {
         Self::new(Profile::LinkLayerFeedback)
     }
 
-    /// Requests relayed per second, of strangers and of neighbours that send hellos: few enough, together with our own,
-    /// for the next node to accept all from us. Without hellos all neighbours count as the latter.
+    /// Requests relayed per second, first for strangers, then for neighbours with hellos: few enough, together with our
+    /// own, for the next node to accept all from us. Without hellos no neighbour counts as a stranger.
     #[must_use]
     pub(crate) fn forward_rates(&self) -> [u32; 2] {
         let all = self.bounds.neighbour_rate.saturating_sub(self.rreq_rate);

@@ -137,7 +137,7 @@ impl Neighbours {
         state.is_some_and(|state| state.silence.is_some() && state.heard_at >= since)
     }
 
-    /// Notes a hello of a neighbour that announces its hello interval.
+    /// Notes a hello with an announced hello interval.
     pub fn hello(&mut self, now: Time, neighbour: Neighbour, silence: Duration) {
         if let Some(state) = self.known.get_mut(&neighbour) {
             let silence = silence.saturating_add(SLACK);

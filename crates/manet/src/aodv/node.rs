@@ -47,10 +47,10 @@ pub struct Aodv {
     neighbours: Neighbours,
     discoveries: Discoveries,
     request_limit: Limit,
-    /// Budgets for relaying requests: one for strangers, one for neighbours that send hellos.
+    /// Budgets for relaying requests: first for strangers, then for neighbours with hellos.
     forwards: [Budget; 2],
-    /// Limits of three kinds of error: routes that others ended, packets without a route, and sequence numbers unknown
-    /// to their own node. Forged causes of one kind use up only that kind.
+    /// Separate limits for errors about routes ended by others, about packets without a route, and about sequence
+    /// numbers unknown to their own node: forged causes use up a single limit.
     error_limit: Limit,
     refusal_limit: Limit,
     number_limit: Limit,
@@ -148,7 +148,7 @@ impl Aodv {
         low32(self.ids.bits())
     }
 
-    /// Raises our sequence number to one that the network already knows, forged or not, so that our next message counts
+    /// Raises our sequence number to `number`, seen in the network and perhaps forged, so that our next message counts
     /// as newer; running route discoveries are repeated at once.
     fn raise(&mut self, now: Time, number: u32) {
         if number != self.sequence && !is_after(self.sequence, number) {
@@ -210,7 +210,7 @@ impl Aodv {
         }
     }
 
-    /// A neighbour was heard, so there is a route to it (RFC 3561, 6.2).
+    /// Adds a route to a neighbour that was heard (RFC 3561, 6.2).
     fn offer_neighbour(&mut self, now: Time, neighbour: Neighbour) {
         let until = now + self.config.active_route_timeout;
         let offer = Offer { sequence: None, hops: 1, next: neighbour, until };
@@ -241,7 +241,7 @@ impl Aodv {
         may
     }
 
-    /// Reports that another node writes messages with this address of ours.
+    /// Reports that another node writes messages under our address `address`.
     fn dispute(&mut self, address: Ipv4Addr, from: Neighbour) {
         self.stats.dropped.disputed += 1;
         self.events.add_notice(Notice::AddressDisputed { address, from });
@@ -485,7 +485,7 @@ impl Router for Aodv {
         self.note_activity(now);
         let Passage { source, destination, from, next } = *passage;
         if from == Some(next) {
-            // The packet returns to the neighbour that sent it: one of us two has a wrong route.
+            // The packet would return to its sender: the neighbour or this node has a wrong route.
             self.end(now, vec![destination]);
             return;
         }
@@ -736,7 +736,7 @@ impl Aodv {
         }
     }
 
-    /// The remaining lifetime of a new route, for the node that hears of it.
+    /// The remaining lifetime of a route, to be announced to another node.
     fn remaining(&self, now: Time, destination: Ipv4Addr) -> Duration {
         self.table.valid(destination).map_or(Duration::ZERO, |entry| entry.until.since(now))
     }
@@ -765,7 +765,7 @@ impl Aodv {
         if self.sequence == 0 {
             self.next_sequence();
         }
-        // At a node of several interfaces, addresses on other links count as one hop behind it.
+        // Of a node's addresses, all except the address on the link to the neighbour count as one hop farther.
         let is_here =
             self.ports.get(&from.interface).is_some_and(|port| port.address == request.destination);
         let reply = Reply {
@@ -855,7 +855,7 @@ impl Aodv {
         }
         if self.is_own(reply.destination) {
             self.stats.dropped.own += 1;
-            // Only this node increments its own number.
+            // Only this node may increment the number.
             if is_after(reply.sequence, self.sequence) && !self.own_requests.is_unsure(now) {
                 self.dispute(reply.destination, from);
             }
@@ -975,7 +975,7 @@ impl Aodv {
     }
 }
 
-// Sends and handles hellos: they show which neighbours are present (RFC 3561, 6.9).
+// Sends and handles hellos, which show the presence of neighbours (RFC 3561, 6.9).
 
 impl Aodv {
     /// Says hello where nothing else was said, if it is due.
@@ -1012,7 +1012,7 @@ impl Aodv {
         }
     }
 
-    /// Whether a reply is a hello: it says only that its sender is present.
+    /// Whether a reply is a hello, which only shows the sender's presence.
     fn is_hello(&self, arrival: &Arrival, reply: &Reply) -> bool {
         let is_neighbours = reply.hops == 0 && reply.destination == arrival.from.address;
         !arrival.is_unicast && is_neighbours
@@ -1083,7 +1083,7 @@ impl Aodv {
         self.end(now, lost);
     }
 
-    /// Ends routes, and reports them to the neighbours that use them.
+    /// Ends routes, and reports the end to the neighbours using these routes.
     fn end(&mut self, now: Time, destinations: Vec<Ipv4Addr>) {
         let forgotten = now + self.config.delete_period;
         let losses: Vec<Loss> = destinations

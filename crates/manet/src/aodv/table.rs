@@ -24,7 +24,7 @@ pub struct Table {
     changed: BTreeSet<Ipv4Addr>,
 }
 
-/// The routing entry of one destination.
+/// The routing entry of a destination.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// The destination's sequence number, if any is known.
@@ -280,7 +280,7 @@ impl Table {
     }
 }
 
-/// The sequence number after this one. 0 is left out: an error uses it for an unknown number.
+/// The sequence number after `sequence`, never 0: in an error 0 means an unknown number.
 pub fn successor(sequence: u32) -> u32 {
     sequence.wrapping_add(1).max(1)
 }

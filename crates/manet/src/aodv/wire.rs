@@ -355,7 +355,7 @@ fn word(octets: &[u8], index: usize) -> u32 {
     u32::from_be_bytes(words[index])
 }
 
-/// An octet with these flags as its first bits.
+/// An octet that begins with `flags`, then zeros.
 fn first_bits(flags: &[bool]) -> u8 {
     flags.iter().rev().fold(0, |bits, &flag| bits >> 1 | if flag { 0x80 } else { 0 })
 }

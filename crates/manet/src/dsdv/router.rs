@@ -35,13 +35,13 @@ pub struct Dsdv {
     full_at: Option<Time>,
     /// When the next triggered update may be sent.
     trigger_from: Time,
-    /// When the next one may be sent that tells of leaps of numbers.
+    /// When the next triggered update about leaps of sequence numbers may be sent.
     urgent_from: Time,
-    /// Since when neighbours are to be told our own number, which somebody there has wrong.
+    /// Since when neighbours are to be told our own number, because a neighbour has a wrong one.
     correct_at: Option<Time>,
     /// How long a triggered update waits, drawn anew after each update.
     lag: std::time::Duration,
-    /// When all have heard of our number, or given up what they knew from before we started.
+    /// When all nodes have heard our number, or given up routes to us from before our start.
     is_known_by: Option<Time>,
     events: Events,
     stats: Stats,
@@ -57,8 +57,8 @@ struct Port {
     due: BTreeSet<Ipv4Addr>,
 }
 
-/// Updates that tell of leaps of numbers may follow each other so many times as fast as others: a wrong number reaches
-/// its destination, and the right one comes back, within some such updates.
+/// Updates about leaps of sequence numbers may be sent `URGENCY` times as often as others: within a few updates, a
+/// wrong number reaches its destination and the right number comes back.
 const URGENCY: u32 = 4;
 
 impl Dsdv {
@@ -97,7 +97,7 @@ impl Dsdv {
         self.table.len()
     }
 
-    /// Handles one entry of a neighbour's message.
+    /// Handles an entry from a neighbour's message.
     fn handle_entry(&mut self, now: Time, from: Neighbour, entry: Entry) {
         let Entry { destination, hops, number } = entry;
         let is_default = destination.is_unspecified();
@@ -359,14 +359,14 @@ impl Router for Dsdv {
         let number = self.number;
         let port = self.ports.get_mut(&interface)?;
         if room == 0 {
-            // Not even one entry fits: the interface is of no use.
+            // Not even a single entry fits: the interface is useless.
             port.is_own_due = false;
             port.due.clear();
         }
 
         out.clear();
         if std::mem::take(&mut port.is_own_due) {
-            // The address of this link goes first: neighbours know us by it.
+            // The address on this link goes first: neighbours know this address.
             let here = port.interface.address;
             own.sort_by_key(|address| *address != here);
             for destination in own.into_iter().take(room) {

@@ -76,11 +76,11 @@ pub struct Table {
     urgent_at: Option<Time>,
 }
 
-/// Numbers rise by two with each full update. A difference of more than this means that several were missed in a row,
-/// that a node was away, or that somebody forges: the destination settles it when it hears.
+/// Numbers rise by two with each full update. A greater difference means several missed updates, an absent node or
+/// a forgery: the destination corrects the number when the update reaches it.
 const LEAP: u32 = 4;
 
-/// Whether two numbers of one destination are further apart than nodes that hear each other usually are.
+/// Whether two numbers of a destination differ more than usual between nodes in contact.
 pub fn is_leap(one: u32, other: u32) -> bool {
     let ahead = one.wrapping_sub(other);
     ahead.min(ahead.wrapping_neg()) > LEAP
@@ -157,8 +157,8 @@ impl Table {
         }
     }
 
-    /// Announces the end of a destination of our own with this number. In a full table the farthest destination gives
-    /// way, which comes back with the next update of its neighbour: nobody else can tell of ours.
+    /// Announces the end of our own destination with number `number`. In a full table the farthest destination gives
+    /// way: its neighbour announces it again in the next update, but nobody else can announce our destination's end.
     pub fn renounce(&mut self, now: Time, config: &Config, destination: Ipv4Addr, number: u32) {
         if self.known.len() >= config.destinations && !self.forget() {
             let farthest = self
@@ -255,8 +255,8 @@ impl Known {
         }
     }
 
-    /// Has neighbours told at once if the number has leapt from `before`, or did so a moment ago: the number of whoever
-    /// is right travels as fast as the wrong one did. Returns whether it is so.
+    /// Has neighbours told at once if the number has leapt from `before`, now or a moment ago: the right number then
+    /// travels as fast as the wrong number did. Returns whether neighbours are told.
     fn is_alert(&mut self, now: Time, before: u32) -> bool {
         if is_leap(self.number, before) {
             self.alert_until = now + self.settling.max(ALERT);

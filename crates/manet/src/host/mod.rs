@@ -33,16 +33,16 @@ use crate::{
     is_host,
 };
 
-/// What can be set.
+/// Configuration of a host.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Config {
-    /// What may wait for a route; without room for packets none waits.
+    /// Limits of the queue for packets without a route; without room for packets none waits.
     pub waiting: waiting::Config,
     /// The addresses of the network's nodes, if they are known.
     pub manet: Option<Prefix>,
     /// Whether others reach the Internet by this node: what comes from outside of the network is the node's own.
     pub is_gateway: bool,
-    /// Whether a packet may arrive as one without a route although it has one: the driver's forwarding table is set
+    /// Whether a packet handed in for lack of a route may have a route by now: the driver sets its forwarding table
     /// while packets are on their way here.
     pub may_be_late: bool,
     /// Whether a packet of this node's own that the link layer could not deliver is dropped, and not routed again.
@@ -69,7 +69,7 @@ pub enum Outcome<P> {
     Held,
     /// It goes to no single host, or the protocol has no interface: it is dropped.
     Malformed(P),
-    /// Its way is broken: it is dropped, and its sender told.
+    /// The packet's route is broken: the packet is dropped, and the sender told.
     Unreachable(P),
 }
 
@@ -84,20 +84,20 @@ pub enum Event<P> {
     Notice(Notice),
     /// The route to a prefix is this one from now on, or there is none any more.
     Route(Prefix, Option<Route>),
-    /// No route was found for a packet, or too late: it is dropped, and its sender told.
+    /// No route was found for a packet in time: the packet is dropped, and the sender told.
     Unreachable(P),
 }
 
 /// Why a packet does not enter a half tunnel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotEncapsulated {
-    /// It is longer than the path to the gateway carries: its sender is told.
+    /// The packet is too long for the path to the gateway: the sender is told.
     #[error("only {mtu} octets fit")]
     TooBig {
         /// Octets that fit.
         mtu: usize,
     },
-    /// Half tunnels do not take it, such as a fragment.
+    /// Half tunnels cannot carry the packet, for example a fragment.
     #[error("it is not possible")]
     Impossible,
 }
@@ -155,7 +155,7 @@ base::counters! {
     }
 }
 
-/// A routing protocol on a node, and packets that wait for its routes: a core as [`base::contract`] describes it.
+/// A routing protocol on a node, with packets waiting for routes: a core in the sense of [`base::contract`].
 ///
 /// - Facts in: `handle_*`.
 /// - Decisions out: [`poll_event`](Self::poll_event), then [`poll_transmit`](Self::poll_transmit) for each interface
@@ -220,7 +220,7 @@ impl<P> Host<P> {
         self.take_events();
     }
 
-    /// Takes which of the networks attached to this node are reached now.
+    /// Learns which attached networks this node reaches now.
     pub fn handle_attached(&mut self, now: Time, reached: &[Prefix]) {
         self.router.handle_attached(now, reached);
         self.take_events();
@@ -288,8 +288,8 @@ impl<P> Host<P> {
         Outcome::Unreachable(packet)
     }
 
-    /// Learns that a packet leaves, or left a moment ago: the routes that it uses stay. `next` is the neighbour to
-    /// which it goes, if that is known.
+    /// Learns that a packet leaves, or left a moment ago, which keeps the packet's routes. `next` is the next hop, if
+    /// known.
     pub fn handle_passage(
         &mut self,
         now: Time,
@@ -312,7 +312,7 @@ impl<P> Host<P> {
         self.take_events();
     }
 
-    /// Learns that a neighbour does not answer, or that the link layer could not bring it a packet.
+    /// Learns that a neighbour does not answer, or that the link layer could not deliver a packet there.
     pub fn handle_break(&mut self, now: Time, neighbour: Neighbour) {
         self.router.handle_break(now, neighbour);
         self.take_events();
@@ -320,8 +320,8 @@ impl<P> Host<P> {
 
     /// Takes a packet that the link layer could not bring to a neighbour; returns whether it is to be routed again.
     ///
-    /// Messages of the protocol are not: the protocol sends newer ones. Neither are packets of others, whose senders
-    /// hear of the break.
+    /// Messages of the protocol are not routed again, because the protocol sends newer ones. Neither are packets of
+    /// other nodes, because the break is reported to their senders.
     pub fn handle_unsent(&mut self, packet: &mut Vec<u8>) -> bool {
         let Ok(header) = Header::parse(packet) else { return false };
         let is_own = self.is_local(header.source) && !self.is_message(&header, packet);
@@ -335,7 +335,7 @@ impl<P> Host<P> {
         true
     }
 
-    /// Takes an ICMP error about a packet of this flow and this many octets; false if it is not about a half tunnel of
+    /// Takes an ICMP error about a packet of `octets` octets in flow `flow`; false if the flow is no half tunnel of
     /// this node.
     pub fn handle_error(
         &mut self,
@@ -400,7 +400,7 @@ impl<P> Host<P> {
             outlet.packets_misdirected += 1;
             return false;
         }
-        // A kernel would take for its own what comes from an address of this host.
+        // A kernel would mistake a packet from an address of this host for its own.
         if self.own.contains(&header.source) {
             outlet.packets_from_self += 1;
             return false;
@@ -577,7 +577,7 @@ impl Carrier {
     }
 }
 
-/// All neighbours on an interface, for a packet from one of them whose sender is unknown.
+/// Stands for all neighbours on an interface, as the sender of a packet from an unknown neighbour.
 fn everybody(interface: usize) -> Neighbour {
     Neighbour { interface, address: Ipv4Addr::BROADCAST }
 }

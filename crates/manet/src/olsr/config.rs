@@ -170,10 +170,10 @@ base::parameters! {
 /// Neighbours that a node announces to all nodes (RFC 3626, 15.1).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum TcRedundancy {
-    /// Neighbours that chose this node as a relay.
+    /// The MPR selectors of this node.
     #[default]
     Selectors,
-    /// Neighbours that chose this node, and neighbours chosen by this node.
+    /// The MPR selectors and the MPRs of this node.
     Relays,
     /// All neighbours. Daemons that use a link only if both ends announce it need this.
     All,

@@ -15,8 +15,8 @@ pub struct Candidate {
 /// The neighbour relays for everyone, useful or not.
 pub const ALWAYS: u8 = 7;
 
-/// The neighbours of an interface that together reach each two-hop neighbour `coverage` times, or as often as all of
-/// them do. Neighbours of willingness "always" are included.
+/// Selects the MPRs of an interface: together they reach each two-hop neighbour `coverage` times, or as often as all
+/// neighbours together. Neighbours with willingness "always" are included.
 pub fn select(candidates: &BTreeMap<Ipv4Addr, Candidate>, coverage: usize) -> BTreeSet<Ipv4Addr> {
     // How many more have to reach a two-hop neighbour.
     let mut missing: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();

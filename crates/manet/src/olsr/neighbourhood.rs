@@ -24,7 +24,7 @@ pub struct Neighbourhood {
     /// Symmetric neighbours of our neighbours. Keys: the main address of the neighbour, and the address in the
     /// neighbour's HELLO; the owner of the second may become known later.
     two_hop: Soft<(Ipv4Addr, Ipv4Addr), ()>,
-    /// Neighbours that chose this node as a relay.
+    /// MPR selectors: neighbours that chose this node to relay their broadcasts.
     selectors: Soft<Ipv4Addr, ()>,
     relays: BTreeSet<Ipv4Addr>,
     changes: Changes,
@@ -286,12 +286,12 @@ impl Neighbourhood {
         self.selectors.contains(&main)
     }
 
-    /// Neighbours that chose this node as a relay.
+    /// MPR selectors: neighbours that chose this node to relay their broadcasts.
     pub fn selectors(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.selectors.iter().map(|(main, ())| *main)
     }
 
-    /// Neighbours that this node chose as relays.
+    /// MPRs: the relays chosen by this node.
     pub fn relays(&self) -> &BTreeSet<Ipv4Addr> {
         &self.relays
     }
@@ -352,7 +352,7 @@ struct Link {
     quality: Option<Quality>,
 }
 
-/// The state of the link as the neighbour reports it.
+/// The neighbour's report about the link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Report {
     /// It hears this node.

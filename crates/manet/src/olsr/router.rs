@@ -112,7 +112,7 @@ impl Olsr {
         self.hood.symmetric().keys().copied()
     }
 
-    /// The neighbours that relay this node's broadcasts.
+    /// The neighbours chosen to relay broadcasts.
     pub fn relays(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.hood.relays().iter().copied()
     }
@@ -342,8 +342,8 @@ impl Olsr {
         taken
     }
 
-    /// Handles a message with one of our addresses as its originator: an echo of our own, or a message of another node.
-    /// We contradict content that others would believe for longer than our own messages.
+    /// Handles a message under our own address: an echo, or a message of another node. The content of another node is
+    /// contradicted where others would believe it for longer than our own messages.
     fn take_own(&mut self, now: Time, from: Neighbour, message: &Message<'_>) {
         let header = &message.header;
         let is_ours = self.own.addresses.contains(&header.originator);
@@ -595,7 +595,7 @@ impl Olsr {
     }
 }
 
-/// The layout of messages of one kind.
+/// The layout of messages with the same kind.
 struct Form {
     kind: Kind,
     /// How long receivers keep the content.

@@ -142,7 +142,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
         self.entries.len()
     }
 
-    /// The most entries of one node: an eighth of the table, so that no node fills it alone.
+    /// The most entries per node: one eighth of the table, which no node can fill alone.
     fn share(&self) -> usize {
         (self.most / 8).max(1)
     }

@@ -62,7 +62,7 @@ struct Acks {
     ready: VecDeque<Header>,
 }
 
-/// Packets shorter than this cannot hold one LSA of each kind of a small network.
+/// Shorter packets cannot hold an LSA of each kind even in a small network.
 const LEAST_ROOM: usize = 128;
 
 impl Ospf {
@@ -354,15 +354,15 @@ const HEADERS: (usize, usize) = (wire::HEADER, 20);
 /// State of the router's own LSA: the number of the latest instance, and when the next one is due.
 #[derive(Debug, Default)]
 struct Origination {
-    /// Sequence number of our latest instance, or of one that another router held.
+    /// Sequence number of our latest instance, perhaps learnt from another router.
     number: Option<i32>,
-    /// When that was made.
+    /// When the latest instance was made.
     made_at: Option<Time>,
-    /// Whether it may have to say something else.
+    /// Whether the content may have changed.
     is_wanted: bool,
-    /// Whether a new instance is needed even if it says the same.
+    /// Whether a new instance is needed even with the same content.
     is_forced: bool,
-    /// Whether the last number is taken out of all databases, so that the first can follow.
+    /// Whether the instance with the last number is being flushed, so that the first number can follow.
     is_wrapping: bool,
 }
 
@@ -843,12 +843,12 @@ impl Ospf {
         match known.map_or(Ordering::Greater, |known| header.newness(&known)) {
             Ordering::Greater => self.handle_newer(now, from, lsa),
             Ordering::Equal | Ordering::Less if self.is_wanted(interface, &key) => {
-                // The neighbour said before that it has a newer one.
+                // The neighbour had described a newer instance before.
                 self.restart_exchange(interface);
             }
             Ordering::Equal => {
                 self.stats.count(Counter::LsasDuplicate);
-                // What it sends it has: that acknowledges ours.
+                // By sending the same instance, the neighbour acknowledges ours.
                 let is_implied =
                     self.peer_mut(interface).is_some_and(|it| it.retransmissions.remove(&key));
                 if !is_implied {
@@ -916,7 +916,7 @@ impl Ospf {
         self.database.install(now, lsa, came_at);
     }
 
-    /// Sends an LSA of the database to all neighbours except the one that sent it.
+    /// Sends an LSA of the database to all neighbours except its sender.
     fn flood(&mut self, now: Time, key: Key, from: Option<usize>) {
         let Some(header) = self.database.get(&key).map(|entry| entry.header(now)) else { return };
         let mut ready = Vec::new();

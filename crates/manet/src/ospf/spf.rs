@@ -47,7 +47,7 @@ pub fn routes(
     best.into_iter().map(|(prefix, way)| (prefix, route(way))).collect()
 }
 
-/// The network of an address; `None` if there are no such prefixes.
+/// The network of an address; `None` if `bits` is too great for a prefix.
 pub fn network(address: Ipv4Addr, bits: u8) -> Option<Prefix> {
     Prefix::new(IpAddr::V4(address), bits).ok().map(|prefix| prefix.network())
 }

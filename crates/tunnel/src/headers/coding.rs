@@ -115,7 +115,7 @@ pub struct Base {
 #[error("no such context, or headers that are not of it")]
 pub struct NoContext;
 
-/// Compressed headers: what is sent in place of headers.
+/// Compressed headers, sent in place of a packet's own headers.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers {
     octets: [u8; LONGEST],

@@ -130,9 +130,9 @@ impl Compressor {
 /// The contexts of a packet's flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
-    /// The newest one that the peer has.
+    /// The newest context acknowledged by the peer.
     acknowledged: Option<usize>,
-    /// When the newest one was announced.
+    /// When the newest context was announced.
     newest: Option<Time>,
 }
 

@@ -12,7 +12,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
 /// Longer waits make no difference.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
-/// Octets of a packet of full size.
+/// Length of a full-size packet, in octets.
 pub const FULL_SIZE: usize = 1_500;
 /// A flow may always have so many octets queued behind the packet that leaves: with fewer packets in
 /// flight its losses would cost timeouts, and its acknowledgements would be delayed.

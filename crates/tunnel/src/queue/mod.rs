@@ -104,7 +104,7 @@ struct Packet {
     octets: Vec<u8>,
     arrived: Time,
     kind: Kind,
-    /// Octets of its flow queued when it arrived.
+    /// Octets of the flow in the queue on the packet's arrival.
     ahead: usize,
 }
 
@@ -262,7 +262,7 @@ impl Queue {
         self.stats
     }
 
-    /// The flow whose turn it is, and whether it is a new one (RFC 8290, 4.2).
+    /// The next flow in turn, and whether the flow is new (RFC 8290, 4.2).
     fn turn(&mut self) -> Option<(usize, bool)> {
         loop {
             let is_new = !self.new.is_empty();

@@ -10,7 +10,7 @@ const LIMIT: usize = 1 << 18;
 /// The datagrams after the newest one that the peer has reported, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
-    /// The number of the front of `sent`.
+    /// The number of the datagram at the front of `sent`.
     first: u64,
     sent: VecDeque<Sent>,
     /// Octets sent since the start.
@@ -73,7 +73,7 @@ impl Flight {
         self.left = self.left.max(last.total.min(most));
     }
 
-    /// Counts all datagrams as lost. Late reports of these datagrams still count.
+    /// Counts all datagrams as lost. Late reports about the datagrams still count.
     pub fn give_up(&mut self) {
         self.left = self.total;
     }

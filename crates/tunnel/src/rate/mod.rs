@@ -1,4 +1,4 @@
-//! Controls the rate of one direction of a tunnel: fills the path with a short queue despite loss.
+//! Controls the sending rate of a tunnel: fills the path with a short queue despite loss.
 //!
 //! ```text
 //!   Startup ──queue grows──▶ Cruise ──queue is not ours──▶ Compete

@@ -18,12 +18,12 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Between a call and its repetition, at first, if the peer was here just now; then twice as long each,
 /// up to [`RESEND`].
 const URGENT: Duration = Duration::from_millis(250);
-/// What is added to each wait, at most, so that two peers do not stay in step.
+/// The longest random time added to each wait, so that two peers do not stay in step.
 const JITTER: Duration = Duration::from_millis(333);
 /// A call is repeated for this long, so that a slow answer is still understood.
 const RENEW_AFTER: Duration = Duration::from_secs(30);
 
-/// A call that waits for its answer.
+/// A call without an answer so far.
 pub struct Handshake {
     index: Index,
     initiation: Initiation,

@@ -80,8 +80,8 @@ pub enum Event {
         /// With which key; `None` if the call was made for another key than ours.
         key: Option<PublicKey>,
     },
-    /// Somebody who knows our public key calls in words that cannot be read, as a program with another version of the
-    /// handshake does; told seldom.
+    /// A call made with our public key cannot be read, perhaps because the caller's program has another version of
+    /// the handshake; told seldom.
     Unreadable {
         /// From where.
         from: SocketAddr,
@@ -100,7 +100,7 @@ pub enum Event {
 /// Why calls come to nothing though both ends hear each other.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Trouble {
-    /// The peer has heard a later time of us before: our clock went back. It is called with a later one.
+    /// Our clock went back: the peer has heard a later time from us before. We call the peer with a still later time.
     Clock,
     /// The peer calls again and again, and takes no answer: it has another preshared key, or what we send
     /// does not arrive.

@@ -42,7 +42,7 @@ pub struct Keys {
     pub open: Aead,
 }
 
-/// A handshake that waits for its answer.
+/// An initiator's handshake without an answer so far.
 pub struct Initiation(State);
 
 /// An initiator's message that could be read.
@@ -174,8 +174,8 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // What the type itself has: the shared secret, and the chaining key. The rest is in boxes
-        // whose contents see to that themselves.
+        // Overwrites the secrets in the type itself: the shared secret, and the chaining key.
+        // Secrets in boxes overwrite themselves.
         let _ = self.0.set_psk(usize::from(PSK_PLACE), &[0; 32]);
         *self.0 = blank();
         std::hint::black_box(&mut *self.0);
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// What is sealed here is what Noise's own transport would send.
+    /// The crate seals a datagram exactly like Noise's own transport.
     #[test]
     fn the_split_keys_seal_as_noise_does() {
         let (alice, bob, mut entropy) = two();

@@ -17,12 +17,13 @@ use super::stats::{Dropped, Totals};
 use super::wire::{Datagram, Index, Sealed};
 use super::{HEADER, Incarnation, PeerId};
 
-/// Words of the window of accepted numbers: 1 KiB.
+/// Length of the window of accepted numbers in words: 1 KiB.
 const WINDOW_WORDS: usize = 128;
 
-/// For so long after data a keepalive does not move the peer: a keepalive that took longer on the path that the
-/// peer has left, and whose number is not among the numbers of data, would lead us back there. With a longer
-/// time, a peer that has moved and only receives would be lost when its only keepalive comes in that time.
+/// For so long after data a keepalive does not move the peer. A late keepalive from a path that the peer has
+/// left would otherwise lead us back there, because keepalives are not numbered along with data. With a
+/// longer time, we would lose a peer that has moved and only receives, if its only keepalive comes within
+/// this time.
 const DATA_DECIDE: Duration = Duration::from_millis(500);
 
 /// Opens for all peers. Cheap to clone.
@@ -42,9 +43,9 @@ pub enum Opened {
     Other,
     /// The datagram's content now stands at `payload` in it.
     Payload {
-        /// Whose it is.
+        /// The sender.
         peer: PeerId,
-        /// The peer's life that it belongs to.
+        /// The sender's life in which the datagram was sealed.
         incarnation: Incarnation,
         /// Its number.
         number: u64,
@@ -227,7 +228,7 @@ impl Table {
     }
 }
 
-/// One session's key for what we receive.
+/// A session's key for opening received datagrams.
 #[derive(Debug)]
 pub struct ReceiveKey {
     key: SessionKey,
@@ -293,7 +294,7 @@ pub struct Inbound {
 #[derive(Debug)]
 struct HeardOf {
     window: Window<WINDOW_WORDS>,
-    /// The peer said that it would go on with this number.
+    /// The next number announced by the peer.
     hint: u64,
     /// Where its newest datagram came from.
     endpoint: Option<SocketAddr>,
@@ -308,12 +309,12 @@ impl Inbound {
         Arc::new(Self { incarnation, heard, activity })
     }
 
-    /// The life of the peer that it is about.
+    /// The peer's life from which datagrams are received.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// The peer says that its datagrams go on with this number.
+    /// The peer announces the number of its next datagram.
     pub fn expect(&self, number: u64) {
         let mut heard = lock(&self.heard);
         heard.hint = heard.hint.max(number);

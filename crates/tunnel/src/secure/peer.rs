@@ -257,7 +257,7 @@ struct Failing {
 
 /// How calling a peer stands.
 struct Calling {
-    /// The call that waits for its answer.
+    /// The call without an answer so far.
     handshake: Option<Handshake>,
     /// The peer was heard from elsewhere, and is asked whether it is there.
     check: Option<Check>,
@@ -320,14 +320,14 @@ impl Calling {
         (self.handshake, self.check) = (None, None);
     }
 
-    /// The call that waits for its answer under this index; and where it went, if it went nowhere else.
+    /// The unanswered call with index `index`; and its destination, if the call went to a single address.
     fn waiting(&mut self, index: Index) -> Option<(&mut Handshake, Option<SocketAddr>)> {
         let check = self.check.as_mut().map(|check| (&mut check.handshake, Some(check.endpoint)));
         let call = self.handshake.as_mut().map(|call| (call, None));
         check.into_iter().chain(call).find(|(call, _)| call.index() == index)
     }
 
-    /// The indexes of calls that wait for answers.
+    /// The indexes of unanswered calls.
     fn indexes(&self) -> impl Iterator<Item = Index> {
         let check = self.check.as_ref().map(|check| &check.handshake);
         self.handshake.iter().chain(check).map(|call| call.index())
@@ -690,7 +690,7 @@ impl Remote {
         if hello.timestamp <= self.called.heard_timestamp {
             self.stats.calls_stale += 1;
             // Replayed, or the peer's clock went back. Only the peer can read our reply, and only
-            // while waiting for the answer to this call; so nothing else comes of a replay.
+            // while waiting for the answer to this call; so a replay has no other effect.
             if self.called.stale.spend(now) {
                 let reply = Reply::Stale { timestamp: self.called.heard_timestamp };
                 if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
@@ -837,7 +837,7 @@ impl Remote {
         }
     }
 
-    /// Ends all that was agreed on: another life of this program begins.
+    /// Ends all sessions and calls, because a new life of this program begins.
     pub fn begin_life(&mut self, now: Time, local: &mut Local) {
         let had_session = self.sessions.end(local.table());
         self.own_incarnation = None;

@@ -50,9 +50,9 @@ pub enum Incoming {
     /// The datagram's content now stands at `payload` in it. Ask [`Peers::poll_event`] before using
     /// it.
     Payload {
-        /// Whose it is.
+        /// The sender.
         peer: PeerId,
-        /// The peer's life that it belongs to.
+        /// The sender's life in which the datagram was sealed.
         incarnation: Incarnation,
         /// Its number.
         number: u64,
@@ -206,8 +206,8 @@ impl Peers {
     }
 
     /// Takes the time since 1970, `unix`, from the wall clock. To be called before anything is
-    /// sealed: a jump against the time that has passed may mean that this machine was restored from a
-    /// snapshot, as in [`Self::handle_copied`]. Returns whether a restored snapshot was assumed:
+    /// sealed: if the wall clock has jumped, this machine may have been restored from a snapshot, as in
+    /// [`Self::handle_copied`]. Returns whether a restored snapshot was assumed:
     /// there are events and datagrams then.
     pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
         let has_jumped = self.local.has_jumped(now, unix);
@@ -434,7 +434,7 @@ impl Peers {
     }
 }
 
-/// Reports callers that are no peers: seldom, so that strangers fill no log.
+/// Reports callers that are no peers, but seldom, lest strangers fill the log.
 struct Strangers {
     with_our_key: Budget,
     with_another: Budget,

@@ -8,7 +8,7 @@ use base::ip::Prefix;
 
 use super::PeerId;
 
-/// Inner addresses of each peer, as sources and as destinations: the longest route to an address decides.
+/// Inner addresses of each peer, for sources and destinations: the longest route to an address decides.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Routes {
     /// Ranges of one family in ascending order, without overlaps.

@@ -132,7 +132,7 @@ impl Outbound {
     }
 }
 
-/// One session's key for what we send.
+/// A session's key for sealing datagrams.
 #[derive(Debug)]
 pub struct SendKey {
     key: SessionKey,

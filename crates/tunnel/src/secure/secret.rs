@@ -49,7 +49,7 @@ impl Aead {
         Self(swept(|| Box::new(cipher(key))))
     }
 
-    /// A key of zeros, which protects nothing.
+    /// A key of zeros, without any protection.
     pub fn blank() -> Self {
         Self(Box::new(cipher(&[0; 32])))
     }
@@ -78,7 +78,7 @@ impl Drop for Aead {
     }
 }
 
-/// Overwrites a key and its round keys by those of another, where they stand.
+/// Overwrites a key and its round keys in place by another key and its round keys.
 #[inline(never)]
 fn replace(place: &mut LessSafeKey, key: &[u8; 32]) {
     *place = cipher(key);
@@ -111,8 +111,8 @@ impl X25519 {
         &self.public
     }
 
-    /// What is agreed on with the owner of a public key; `None` when it has a low order, so that
-    /// everyone could compute it (RFC 7748, 6.1).
+    /// The secret shared with the owner of a public key; `None` when the public key has a low order, because
+    /// everyone could compute the secret then (RFC 7748, 6.1).
     pub fn agree(&self, public: &[u8; 32]) -> Option<Zeroizing<[u8; 32]>> {
         let shared = MontgomeryPoint(*public).mul_clamped(*self.private).to_bytes();
         let any = shared.iter().fold(0, |any, octet| any | octet);

@@ -22,7 +22,7 @@ use super::seal::{Outbound, Sealer, SendKey};
 use super::wire::Index;
 use super::{Incarnation, PeerId};
 
-/// A session's age at which it ends.
+/// The greatest age of a session.
 const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// Sessions of a peer at most: the current session, earlier sessions, and an unconfirmed session.
 pub const MAX_SESSIONS: usize = 4;
@@ -99,7 +99,7 @@ impl Sessions {
         self.all.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
     }
 
-    /// A datagram of this session was opened; returns whether it is the first, and the state of reception.
+    /// A datagram of session `index` was opened; returns whether this was the first, and the state of reception.
     pub fn confirm(&mut self, index: Index) -> Option<(bool, Arc<Inbound>)> {
         let session = self.all.iter_mut().find(|session| session.index() == index)?;
         let is_first = !std::mem::replace(&mut session.is_confirmed, true);
@@ -172,7 +172,7 @@ impl Sessions {
         self.all.iter().map(|session| Some(session.expires)).fold(rekey_at, earliest)
     }
 
-    /// The state of reception from this life of the peer, which may be new.
+    /// The state of reception from the peer's life `incarnation`; for a new life a fresh state.
     pub fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
         let of_sessions = self.all.iter().map(|session| &session.inbound);
         let mut known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));

@@ -290,7 +290,7 @@ pub(crate) struct Hello {
     /// Greater in each call of this caller, in nanoseconds since 1970 where its clock is right.
     pub timestamp: u64,
     pub incarnation: Incarnation,
-    /// Its datagrams go on with this number.
+    /// The number of the caller's next datagram.
     pub next_number: u64,
 }
 

@@ -159,7 +159,7 @@ impl<'a> Hello<'a> {
         })
     }
 
-    /// Appends the body of a message; neighbours of one kind that follow each other share a block.
+    /// Appends the body of a message; consecutive neighbours with the same code share a block.
     ///
     /// # Panics
     /// When a block is longer than 65,535 octets.
@@ -180,7 +180,7 @@ impl<'a> Hello<'a> {
     }
 }
 
-/// The first block: its kind, its addresses, and the other blocks.
+/// Splits off the first block: returns its code and addresses, and the other blocks.
 fn split_block(octets: &[u8]) -> Result<(u8, Addresses<'_>, &[u8]), Malformed> {
     let have = octets.len();
     let Some(&[code, _, s0, s1]) = octets.first_chunk::<BLOCK_HEADER>() else {

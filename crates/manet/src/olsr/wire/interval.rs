@@ -7,14 +7,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Interval(pub u8);
 
-/// Nanoseconds of a 256th of a second: every such time is a whole number of these units.
+/// The unit of encoded times, 1/256 second, in nanoseconds.
 const UNIT: u64 = 3_906_250;
 
 impl Interval {
     /// The longest.
     pub const LONGEST: Self = Self(0xff);
 
-    /// The shortest interval of at least this time; otherwise the longest of all.
+    /// The shortest interval not below `time`; for a greater `time` the longest interval.
     #[must_use]
     pub fn at_least(time: Duration) -> Self {
         let nanos = base::time::nanos(time);

@@ -17,7 +17,7 @@ use super::reader::Reader;
 
 /// Octets of an LSA's header.
 pub const HEADER: usize = 20;
-/// Octets of a link of a router's LSA.
+/// Length of a link in a router's LSA, in octets.
 const LINK: usize = 12;
 /// Two instances whose ages differ by more than this are different ones (RFC 2328, B).
 const MAX_AGE_DIFF: u16 = 900;
@@ -184,7 +184,7 @@ impl Lsa {
         lsa
     }
 
-    /// Reads an LSA; `None` when its length is less than that of a header, or exceeds what is left of the packet.
+    /// Reads an LSA; `None` when the length field is shorter than a header, or exceeds the rest of the packet.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let header = Header::read(reader).ok()?;
         let body = usize::from(header.length).checked_sub(HEADER)?;

@@ -16,7 +16,7 @@
 //! beyond the packet's own length field do not belong to the packet.
 //!
 //! A list is read up to the first entry that does not fit. Nothing marks where the next LSA begins except the length of
-//! the one before, so nothing behind a wrong length is read; what stands before it counts (RFC 2328, 13).
+//! the one before, so nothing behind a wrong length is read; entries before the wrong length count (RFC 2328, 13).
 
 mod lsa;
 mod reader;
