@@ -187,7 +187,7 @@ impl Sar {
         }
     }
 
-    /// Acts on what is due. Early and repeated calls do nothing.
+    /// Acts on deadlines that have passed. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.sender.handle_timeout(now);
         self.schedule_aborts(now);

@@ -319,8 +319,8 @@ impl Incoming {
         self.octets_of(self.size.unwrap_or(self.last_octets()), 0)
     }
 
-    /// By how much `octets` grows at most with a segment, or a repair, of so many octets. All segments count as much as
-    /// the longest, so what came first may count for more afterwards.
+    /// The most by which the result of [`Self::octets`] grows with a segment or repair of `octets` octets. All segments
+    /// count as much as the longest, so earlier segments may count for more afterwards.
     pub fn growth(&self, octets: usize) -> usize {
         let size = self.size.unwrap_or(self.last_octets().max(octets));
         self.octets_of(size, 1) - self.octets()

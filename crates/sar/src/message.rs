@@ -19,7 +19,7 @@ impl Precedence {
     /// The lowest precedence allowed to use the upper quarter of the queue.
     pub const IMMEDIATE: Self = Self(2);
 
-    /// From 0 to 5; what is above is 5.
+    /// A precedence from 0 to 5; greater values count as 5.
     #[must_use]
     pub const fn new(level: u8) -> Self {
         Self(if level > 5 { 5 } else { level })
@@ -158,8 +158,8 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
-    /// A finished transfer was forgotten for lack of room: a driver with a store of transfers may delete its identity
-    /// there.
+    /// A finished transfer was forgotten for lack of room: a driver with a store of transfers may delete this
+    /// transfer's identity.
     Forgotten {
         /// Its originator.
         source: IpAddr,

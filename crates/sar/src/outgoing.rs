@@ -542,7 +542,7 @@ impl Outgoing {
         }
     }
 
-    /// Nobody who is left answers: all are asked, by questions that are short.
+    /// None of the remaining destinations answers: asks all, by short questions.
     pub fn ask_quietly(&mut self, config: &Config) {
         for destination in &mut self.destinations {
             destination.unpark();
@@ -598,7 +598,7 @@ impl Outgoing {
         &self.content.data[start..end]
     }
 
-    /// Whether a segment that was never sent may go now, with so many outstanding at most.
+    /// Whether a new segment may be sent now, with at most `window` segments outstanding.
     fn may_go_on(&self, config: &Config, window: u16) -> bool {
         if self.fruitless > 0 {
             return false;
@@ -729,8 +729,8 @@ impl Outgoing {
         if mask.start() > last || mask.start() - 1 > most || mask.highest_arrived() > most {
             return Worth::Forged;
         }
-        // Whoever lacks the beginning again, or anything when it had all, has lost what it had. Only who
-        // was asked is believed, and not for ever: an old answer may come late.
+        // A destination that lacks the beginning again, or any segment after it had all, has lost its
+        // segments. Only an answer to a question is believed, and not for ever: it may be old and late.
         let has_lost = mask.start() == 1 && destination.low > 1 || destination.low > last;
         if has_lost && is_answer && !self.polls.is_empty() {
             if destination.restarts == MOST_RESTARTS {
@@ -763,7 +763,7 @@ impl Outgoing {
         if has_lost { Worth::Forgotten } else { Worth::Taken }
     }
 
-    /// Counts what is outstanding.
+    /// Counts the outstanding segments.
     pub fn count_outstanding(&mut self) {
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
         let count = (lowest..=self.last_sent()).filter(|number| self.is_lacked(*number)).count();
@@ -933,7 +933,7 @@ impl Outgoing {
         self.alone.clear();
     }
 
-    /// Whether several destinations share what is sent.
+    /// Whether several active destinations share the transfer.
     pub fn is_shared(&self) -> bool {
         self.active().nth(1).is_some()
     }

@@ -47,7 +47,7 @@ pub struct Segment<'a> {
     pub data: &'a [u8],
 }
 
-/// One source may have this part of the transfers of a stage while others want room.
+/// A single source may use at most 1 / `FAIR` of a stage while other sources want room.
 const FAIR: u64 = 16;
 
 impl Receiver {
@@ -231,8 +231,8 @@ impl Receiver {
         true
     }
 
-    /// Makes room for so many octets, of a new transfer or of a growing one, by giving up others. False if the transfer
-    /// itself would be the first to go.
+    /// Makes room for a new or growing transfer by giving up other transfers. False if the transfer itself would be the
+    /// first to go.
     fn make_room(&mut self, octets: usize, of: Option<Key>) -> bool {
         let limits = self.config.limits;
         loop {
@@ -278,8 +278,8 @@ impl Receiver {
         reply.schedule_stray(say, is_final, self.finished.has_source(reply.key.peer));
     }
 
-    /// Something new came for a transfer that kept so many octets before: delivers it when it is complete, answers, and
-    /// sets its deadline.
+    /// Something new came for a transfer of `before` octets until now: delivers a complete message, answers, and sets
+    /// the transfer's deadline.
     fn settle(&mut self, reply: &mut Reply<'_>, before: usize, polls: bool, is_acknowledged: bool) {
         let key = reply.key;
         let Some(incoming) = self.all.get_mut(&key) else { return };

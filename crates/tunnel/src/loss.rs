@@ -65,7 +65,7 @@ impl Loss {
         }
     }
 
-    /// The path is another one: what was measured is forgotten. The totals go on.
+    /// Forgets all measurements, because the path is another. The totals go on.
     pub fn restart(&mut self) {
         let Self { newest, received, runs, .. } = *self;
         *self = Self { newest, received, runs, ..Self::default() };
@@ -97,8 +97,8 @@ impl Loss {
         (self.long.lost / self.long.runs).clamp(1.0, MAX_BURST)
     }
 
-    /// The index of dispersion: the variance of the number of losses among many datagrams, divided by
-    /// what it would be if each was lost independently (Gilbert's model, in which a burst loses all).
+    /// The index of dispersion: the variance of the number of losses among many datagrams, relative to
+    /// independent losses (Gilbert's model, with all datagrams of a burst lost).
     pub fn dispersion(&self) -> f64 {
         let independent = 1.0 / (1.0 - self.rate());
         (2.0 * self.burst().max(independent) * (1.0 - self.rate()) - 1.0).max(1.0)

@@ -30,7 +30,7 @@ const SHORT_SIZES: [usize; 4] = [LEAST, 576, 768, 1_006];
 const LEAST: usize = 296;
 /// Between sizes that paths are not known for the search ends at this difference.
 const STEP: usize = 8;
-/// A size does not pass when so many probes were not answered. A third may be lost by chance.
+/// After this many unanswered probes a size counts as too long. A third may be lost by chance.
 const TRIES: u8 = 6;
 /// After so many broad rounds without a reply the size in use is lowered to what is answered, until a
 /// later reply raises it: a needlessly short packet costs less than an outage. Only so many rounds count as the
@@ -82,13 +82,13 @@ struct Probing {
     /// From which round on shorter sizes are asked about as well, because the one in use is in doubt.
     broad_from: Option<u8>,
     rounds: u8,
-    /// What this round has yet to send, the next one last.
+    /// Sizes of the probes still to be sent in this round, the next probe last.
     unsent: Vec<usize>,
     /// Octets sent in this round.
     octets: usize,
-    /// When that may be sent.
+    /// When the next probe may be sent.
     next_at: Time,
-    /// When the round is over, once all is sent.
+    /// When the round is over, once all its probes are sent.
     ends_at: Option<Time>,
     backoff: u32,
     /// Rounds since anything was answered.

@@ -7,11 +7,11 @@ use super::parts::Parts;
 use super::pool::Pool;
 use super::record::{Form, Record};
 
-/// The buffers that are kept.
+/// Most buffers kept for reuse.
 const KEPT: usize = 1_024;
-/// Octets of those at most.
+/// Most octets of all kept buffers.
 const KEPT_OCTETS: usize = KEPT * 1_536;
-/// Packets that wait for the driver without that memory is returned afterwards.
+/// Most places kept in the queue of released packets when it is empty; memory for more is returned.
 const RELEASED: usize = 4_096;
 
 /// Packets that are released, and the contexts of their headers.

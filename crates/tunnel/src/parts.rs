@@ -140,7 +140,7 @@ impl Parts {
         (self.joined, self.broken)
     }
 
-    /// All sources before `number` are there or given up, and what they carry is released.
+    /// All sources before `number` are there or given up, and their records are released.
     pub fn forget_before(&mut self, number: u64) {
         while let Some((&oldest, _)) = self.begun.first_key_value()
             && oldest + u64::from(MAX_PARTS) < number

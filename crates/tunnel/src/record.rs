@@ -82,7 +82,7 @@ impl<'a> Records<'a> {
 impl Iterator for Records<'_> {
     type Item = Record;
 
-    /// Ends at the padding, at what is cut off, and at a form that is not known.
+    /// Ends at the padding, at a truncated record, and at an unknown form.
     fn next(&mut self) -> Option<Record> {
         let mut reader = Reader::of(self.symbol.get(self.at..)?);
         let head = reader.u16().ok()?;

@@ -122,7 +122,7 @@ impl Recorder {
         true
     }
 
-    /// The peer has a context, as the source that ends in these 24 bits announced it.
+    /// The peer has context `id` as announced by the source whose number ends in the 24 bits `source`.
     pub fn handle_told(&mut self, id: u8, source: u32) {
         self.compressor.handle_told(id, source);
     }

@@ -104,7 +104,7 @@ impl Reporter {
         self.loss.rate()
     }
 
-    /// Makes the report and resets what is due.
+    /// Makes the report and resets the deadlines.
     pub fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
         self.unreported = 0;
         self.due = None;

@@ -66,7 +66,7 @@ struct Source {
     dscp: u8,
 }
 
-/// What was sent since the newest source for which somebody waits.
+/// The equations sent since the newest source; a source with nothing but acknowledgements does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tail {
     /// When that source was sent.
@@ -92,7 +92,7 @@ pub enum Carried {
     Source,
 }
 
-/// The last report, updated by what was sent since.
+/// The last report, updated with the datagrams sent since.
 #[derive(Debug, Default)]
 struct View {
     /// Datagrams before this number have arrived or are lost.
@@ -146,7 +146,7 @@ impl Sender {
             return Err(Impossible);
         }
         if report.horizon < self.view.horizon {
-            // It was on its way when a timeout counted everything as lost. What has come stays so.
+            // The report was on its way when a timeout counted all as lost. Its acknowledgement still counts.
             self.acknowledge(report.first_missing);
             self.view.lacking = self.view.lacking.min(self.sources.len() as f64);
             return Ok(());
@@ -246,7 +246,7 @@ impl Sender {
         source.map_or(0, |source| source.dscp)
     }
 
-    /// Notes what the datagram after the last one carries, and its octets.
+    /// Notes the content and the length of the next datagram.
     pub fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
         let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
         let kept = libm::exp(-now.since(self.load.at).as_secs_f64() / span);
@@ -269,9 +269,9 @@ impl Sender {
         !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
     }
 
-    /// As [`Self::lacks`], for when there is nothing else to send: also looks at each tail of what was sent
-    /// last by itself. An equation does not help sources that were sent after it, and no later source will
-    /// bring equations that would.
+    /// Like [`Self::lacks`], for use when there is nothing else to send: also looks at each tail of the latest
+    /// datagrams by itself. An equation does not help later sources, and no further source will bring further
+    /// equations.
     pub fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
         let p = loss.rate();
         let (mut mean, mut variance) = (0.0, 0.0);
@@ -288,8 +288,8 @@ impl Sender {
         !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
     }
 
-    /// The greatest probability, over the sources sent lately, that the peer will lack an equation among
-    /// what was sent from that source on, if datagrams are lost with probability `p`, in bursts of `burst`.
+    /// The risk that the peer lacks an equation for the latest datagrams, if datagrams are lost with probability
+    /// `p` in bursts of `burst`: the greatest probability over all tails that begin with a recent source.
     ///
     /// It looks at each tail by itself as [`Self::lacks_lately`] does, but exactly, by Gilbert's model: a
     /// chain of lost and received, which is the same backwards.
@@ -331,7 +331,7 @@ impl Sender {
         self.load.octets / LOAD_ROUNDS
     }
 
-    /// What was sent since the newest source for which somebody waits.
+    /// The equations sent since the newest source with more than acknowledgements.
     pub fn tail(&self) -> Tail {
         self.tail
     }
@@ -396,8 +396,8 @@ impl Sender {
         Some((first, symbol))
     }
 
-    /// Puts a repair over the newest sources that may be missing in place of what `out` holds, and
-    /// returns the window; `number` is its datagram's.
+    /// Replaces the content of `out` by a repair over the newest sources that may be missing, and returns the
+    /// repair's window; `number` is the number of the repair's datagram.
     pub fn repair(&self, number: u64, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let count = (self.sources.len() as u64).min(MAX_REPAIR_WINDOW);
         let skipped = self.sources.len() - index(count);

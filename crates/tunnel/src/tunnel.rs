@@ -107,8 +107,8 @@ pub struct Transmit {
 /// What the driver should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The path's MTU has changed: the longest inner packet now has this many octets, and what is longer
-    /// than [`Tunnel::whole`] is cut.
+    /// The path's MTU has changed: the longest inner packet now has this many octets, and packets
+    /// longer than [`Tunnel::whole`] are cut.
     Mtu(usize),
     /// The peer has been silent for too long. The packets that waited are discarded.
     PathDown,
@@ -237,8 +237,8 @@ impl Tunnel {
         }
     }
 
-    /// The path has changed: the peer's address or our own. Everything learnt about it is forgotten. `max_mtu`
-    /// and `overhead` are what they are in [`Config`].
+    /// The path has changed: the peer's address or our own. Everything learnt about the old path is forgotten.
+    /// `max_mtu` and `overhead` have the same meaning as in [`Config`].
     pub fn handle_path_changed(&mut self, now: Time, max_mtu: usize, overhead: usize) {
         self.seen = now;
         let min_rtt = self.rate.min_rtt();
@@ -250,8 +250,8 @@ impl Tunnel {
         });
     }
 
-    /// The peer has said nothing for a while, nor was it asked to: it is asked for a sign of life, which is
-    /// repeated until it is heard.
+    /// The peer has said nothing for a while, and was not asked: asks for a sign of life, repeatedly until the
+    /// peer is heard.
     pub fn handle_quiet(&mut self, now: Time) {
         self.seen = now;
         self.liveness.ask(now);
@@ -493,16 +493,16 @@ impl Tunnel {
 const IDLE_MARGIN: f64 = 1.5;
 /// The additional margin after a small source: its repairs cost little, and it may be a request.
 const SMALL_IDLE_MARGIN: f64 = 3.2;
-/// The probability with which what was sent last may be missing when the repairs in advance have come, on
-/// a path with room for them: only a report would help then, a round trip later.
+/// The accepted probability that the latest source is still missing after the repairs in advance, on a path
+/// with room for these: then only a report would help, a round trip later.
 const RISK: f64 = 0.001;
-/// Above this risk the next repair is sent soon; below it they are spread over the round trip, because
+/// Above this risk the next repair is sent soon; below, repairs are spread over the round trip, because
 /// losses come in bursts and further packets bring equations of their own.
 const HIGH_RISK: f64 = 0.05;
-/// Until when after the last source the next repair waits, in 16ths of a round trip, by how many there were
-/// since: the last one comes before a round trip and a half is over.
+/// How long after the last source the next repair waits, in 16ths of a round trip, by the number of repairs
+/// since: the last repair comes within a round trip and a half.
 const SPREAD: [u32; 6] = [1, 4, 8, 10, 12, 14];
-/// The round trip by which they are spread before one was measured: a longer one does no harm.
+/// The round trip assumed for spreading repairs before any measurement: too long a guess does no harm.
 const GUESSED_RTT: Duration = Duration::from_millis(100);
 /// A path has room for additional repairs while less than this part of the window was sent, on the mean of
 /// some round trips.
@@ -718,8 +718,8 @@ impl Tunnel {
         self.recorder.cut().is_some() || !self.queue.is_empty()
     }
 
-    /// Sends a second copy of a source unasked. It can make up for no other source, so it does not count
-    /// as an equation.
+    /// Sends a second copy of a source unasked. The copy makes up for no other source, so it is not counted as
+    /// an equation.
     fn send_copy(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let symbol = self.sender.again(number, self.next_number)?;
         let body = Body::Source { number: low24(number), symbol };
@@ -810,7 +810,7 @@ impl Tunnel {
         if !is_wanted || goes_alone || room < MAX_REPORT {
             return extras;
         }
-        // The count, and the octet of what is understood, beside four for each.
+        // The count and the octet of understood features, beside four octets for each context.
         let fitting = (room - MAX_REPORT).saturating_sub(2) / CONTEXT;
         let told = self.receiver.poll_told(fitting.min(MAX_CONTEXTS));
         extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
@@ -898,9 +898,9 @@ impl Tunnel {
 // Decides whether packets longer than a datagram are cut for the peer, which may be older.
 
 impl Tunnel {
-    /// Whether longer packets than a datagram carries are cut. They are before the peer had the room to show
-    /// whether it joins them: an older one passes over what it does not know, and the first round trip of all
-    /// others needs no waiting.
+    /// Whether packets too long for a datagram are cut. They are cut even before the peer could show that it
+    /// joins parts: an older peer ignores unknown records, and with all other peers no packet waits for the
+    /// first round trip.
     fn cuts(&self) -> bool {
         !self.understanding.is_strange(PARTS)
     }
@@ -974,7 +974,7 @@ impl Tunnel {
         self.change_mtu(|it| it.mtu.handle_reply(now, outer));
     }
 
-    /// Does something by which the path's MTU may change; then the driver is told, and what is too long given up.
+    /// Makes a change that may affect the path's MTU; then tells the driver, and gives up sources too long for it.
     fn change_mtu(&mut self, change: impl FnOnce(&mut Self)) {
         let before = self.longest_symbols();
         change(self);

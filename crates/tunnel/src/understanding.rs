@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The octet follows messages with no other body. An older end reads nothing there, shows nothing, and is
-//! sent nothing unknown to it. Until the peer has confirmed the octet, reports go alone, so that there are
-//! such messages: the first few, a few when the path is up again, and then one now and then, because an
-//! older peer never will.
+//! sent nothing unknown to it. Until the peer has confirmed the octet, some reports go alone to
+//! carry the octet: the first few, a few when the path is up again, and then one now and then, because an
+//! older peer never confirms.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Understanding {
         if octet & CONFIRMED != 0 {
             (self.is_confirmed, self.tries) = (true, 0);
         } else {
-            // It waits for ours, or for the confirmation that it has come.
+            // The peer waits for our octet, or for the confirmation of its own.
             self.tries = self.tries.max(1);
         }
     }

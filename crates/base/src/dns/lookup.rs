@@ -123,7 +123,7 @@ impl Lookup {
         }
     }
 
-    /// Acts on what is due. Early and repeated calls do nothing.
+    /// Acts on deadlines that have passed. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.due.is_some_and(|due| due <= now) {
             self.ask_next(now);

@@ -25,7 +25,7 @@ pub const OVERHEAD: usize = 8;
 const LONG: usize = 12;
 const SOURCE: u8 = 0x80;
 
-/// Why a packet is not encapsulated, or what it carries cannot be told.
+/// Why a packet is not encapsulated, or why its content cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
     /// The checksum of the minimal header does not match.

@@ -138,7 +138,7 @@ impl Kind {
     /// The given value, if allowed.
     ///
     /// # Errors
-    /// When it is not: what is.
+    /// When the value is not allowed: says so, with the allowed values.
     pub fn read(&self, written: &Written<'_>) -> Result<Value, String> {
         let refused = || format!("{written} is not allowed: {self}");
         let value = match (self, written) {

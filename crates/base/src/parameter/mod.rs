@@ -148,10 +148,10 @@ impl<C> Table<C> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 
-    /// Sets what is `given` by name and leaves the rest.
+    /// Sets the parameters `given` by name, and leaves the others unchanged.
     ///
     /// # Errors
-    /// With the first value that is not allowed; what others changed is then undefined.
+    /// With the first refused value; the other parameters are then undefined.
     pub fn apply<'a>(
         &self,
         config: &mut C,
@@ -160,8 +160,8 @@ impl<C> Table<C> {
         self.apply_all(config, given).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Sets what is `given` by name and allowed, and returns all that is not allowed. Rules between several parameters
-    /// are checked if each of them is allowed.
+    /// Sets the parameters `given` by name if allowed, and returns all refusals. Rules between several parameters are
+    /// checked if each of the values is allowed.
     #[must_use]
     pub fn apply_all<'a>(
         &self,
@@ -342,7 +342,7 @@ mod tests {
     parameters! {
         static ALL = "all";
 
-        /// Contains every form of declaration.
+        /// One of each form that a declaration has.
         #[derive(Clone, Debug, PartialEq)]
         struct All from new(profile: Profile, seed: u64) {
             /// Decides on the

@@ -1047,7 +1047,7 @@ impl Aodv {
 
 // Handles broken routes, and reports them to their users (RFC 3561, 6.11).
 
-/// The least time that a route stays despite errors that somebody forges.
+/// The least lifetime of a route despite forged errors.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// A destination that cannot be reached, and the neighbours to inform.

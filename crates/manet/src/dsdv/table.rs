@@ -76,8 +76,8 @@ pub struct Table {
     urgent_at: Option<Time>,
 }
 
-/// Numbers rise by two with each full update. A greater difference means several missed updates, an absent node or
-/// a forgery: the destination corrects the number when the update reaches it.
+/// Numbers rise by two with each full update. A difference above `LEAP` means several missed updates, an absent node
+/// or a forgery: the destination corrects the number when the update reaches it.
 const LEAP: u32 = 4;
 
 /// Whether two numbers of a destination differ more than usual between nodes in contact.
@@ -304,8 +304,8 @@ impl Known {
             self.best_at = now;
             self.settle(now);
         } else if news.from == mine.next && theirs.hops > mine.hops {
-            // A way with one number only ever gets shorter: the neighbour has forgotten what it had,
-            // and may rest on us now.
+            // Under the same number a route only gets shorter: the neighbour has forgotten its route, and
+            // may route through us now.
             self.lose(now);
             return Outcome::Undercut;
         }

@@ -1,4 +1,4 @@
-//! The node around a routing protocol: its table, packets that wait for a route, half tunnels, and what is in use.
+//! The node around a routing protocol: its table, packets waiting for a route, half tunnels, and routes in use.
 //!
 //! ```text
 //!                       ┌──────────────────────── Host ───────────────────────┐
@@ -355,7 +355,7 @@ impl<P> Host<P> {
         true
     }
 
-    /// Acts on what is due.
+    /// Acts on deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.router.handle_timeout(now);
         let expired = self.waiting.expire(now);
@@ -511,7 +511,7 @@ impl<P> Host<P> {
         self.router.counters()
     }
 
-    /// Whether this node is the first of the network that has a packet.
+    /// Whether a packet enters the network at this node.
     fn is_own(&self, origin: Origin, source: Ipv4Addr) -> bool {
         let source = IpAddr::V4(source);
         let is_outside = || self.config.manet.is_none_or(|manet| !manet.contains(source));

@@ -13,7 +13,7 @@ const BITS: u8 = 32;
 #[derive(Debug, Default)]
 pub struct Table {
     routes: BTreeMap<(u8, Ipv4Addr), Route>,
-    /// Number of routes to a gateway.
+    /// Number of routes that lead to a gateway.
     through_gateways: usize,
 }
 

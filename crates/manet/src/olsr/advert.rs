@@ -51,8 +51,8 @@ impl Advert {
         self.neighbours = neighbours;
     }
 
-    /// Somebody told in the node's name under this ANSN. If others would take it for newer than the node's
-    /// own, the node goes on after it and says at `early`, or soon after, what is true.
+    /// Somebody announced neighbours in the node's name under this ANSN. If others would believe it newer
+    /// than the node's own, the node continues after it, and announces the truth at `early` or soon after.
     pub fn overtake(&mut self, now: Time, ansn: Seq, early: Time, config: &Config) {
         if self.ansn != ansn && self.ansn.is_after(ansn) {
             return;

@@ -444,7 +444,7 @@ impl Link {
         }
     }
 
-    /// Acts on what is due; whether the link is still to be remembered.
+    /// Acts on deadlines that have passed; returns whether to keep the link.
     fn expire(&mut self, now: Time, hysteresis: &Hysteresis, hold: Duration) -> bool {
         self.symmetric.take_if(|until| *until <= now);
         self.heard.take_if(|until| *until <= now);

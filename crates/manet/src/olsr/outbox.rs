@@ -71,7 +71,7 @@ impl Outbox {
         self.waiting.retain(|waiting| waiting.own != Some(kind));
     }
 
-    /// Drops what is too big from now on; how many.
+    /// Drops messages too big for `room`, the room from now on; returns their number.
     pub fn shrink(&mut self, room: usize) -> usize {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| PACKET_HEADER + waiting.octets.len() <= room);

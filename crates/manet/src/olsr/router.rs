@@ -132,7 +132,7 @@ impl Olsr {
         }
     }
 
-    /// Draws conclusions from what is different: relays, and what TC messages tell.
+    /// Draws conclusions from changes: for the relays, and for the content of TC messages.
     fn settle(&mut self, now: Time) {
         let changes = self.hood.take_changes();
         let mut are_relays_new = false;

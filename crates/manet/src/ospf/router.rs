@@ -135,7 +135,7 @@ impl Ospf {
         self.ports.values().any(|port| port.interface.address == address)
     }
 
-    /// Takes a packet; the end of its list could not be read if it `is_cut`.
+    /// Takes a packet; `is_cut` means that the end of the packet's list was unreadable.
     fn take(&mut self, now: Time, from: Neighbour, packet: Packet, is_cut: bool) {
         let interface = from.interface;
         if packet.area != self.config.area {
@@ -188,7 +188,7 @@ impl Ospf {
         self.events.add_notice(Notice::Unreadable { from, originator: router });
     }
 
-    /// Does what is due now; what an event brought about, too.
+    /// Acts on deadlines that have passed, and on the consequences of an event.
     fn settle(&mut self, now: Time) {
         let dead_at = |port: &Port| Some(port.neighbour.as_ref()?.dead_at);
         let dead = self.ports.iter().filter(|(_, port)| dead_at(port).is_some_and(|at| at <= now));
@@ -441,7 +441,7 @@ struct Retransmissions {
     /// LSAs that the neighbour has to acknowledge, each with the time of its retransmission; `None` while it waits to
     /// be sent now.
     lsas: BTreeMap<Key, Option<Time>>,
-    /// LSAs that the neighbour requested, or of which the neighbour has an old instance.
+    /// LSAs requested by the neighbour, or known to the neighbour in an old instance.
     answers: BTreeSet<Key>,
 }
 
@@ -471,7 +471,7 @@ impl Peer {
         self.state >= State::Exchange
     }
 
-    /// Makes what is due to be sent again owed; how many LSAs.
+    /// Schedules the retransmissions that are due; returns the number of LSAs.
     fn handle_timeout(&mut self, now: Time) -> u64 {
         let is_due = |at: &mut Time| *at <= now;
         if self.exchange.again_at.take_if(is_due).is_some() {
@@ -698,7 +698,7 @@ impl Ospf {
         self.handle_part(now, interface, it);
     }
 
-    /// Lists what is to be described. What is over already is sent instead.
+    /// Lists the LSAs to describe. LSAs at their maximum age are sent instead.
     fn list(&mut self, now: Time, interface: usize) {
         let mut left = VecDeque::new();
         let mut over = Vec::new();
@@ -886,7 +886,7 @@ impl Ospf {
                 peer.retransmissions.remove(&key);
             }
         }
-        // A relay does not judge what it passes on.
+        // A relay does not judge the content of LSAs.
         if key.kind == kind::ROUTER && RouterLsa::parse(&lsa.body).is_err() {
             self.stats.count(Counter::LsasUnreadable);
             self.events.add_notice(Notice::Unreadable { from, originator: key.router });

@@ -413,7 +413,7 @@ impl Sender {
             return 1;
         }
         let least = credits.map(|peer| peer.credit()).min().unwrap_or(self.config.flow.credit);
-        // A question to several has as many answers.
+        // Each destination asked sends an answer of its own.
         let count = u16::try_from(transfer.active().count().max(1)).unwrap_or(u16::MAX);
         least.saturating_mul(count).min(self.config.flow.most_credit.max(least))
     }
@@ -849,7 +849,7 @@ impl Sender {
         self.start(now);
     }
 
-    /// Ends a round: all destinations have answered, the last with so many segments arrived, and missing segments are
+    /// Ends a round: all destinations have answered, the last one with `arrived` segments, and missing segments are
     /// sent again.
     fn complete_round(&mut self, now: Time, (serial, arrived): (u16, u16)) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
@@ -963,7 +963,7 @@ impl Sender {
         } else if is_any_answered {
             self.repeat(now, serial);
         } else {
-            // Resending a single segment is as quick as asking for an answer.
+            // Resending a single-segment message is as quick as asking for an answer.
             let is_quick = self.config.profile == Profile::Default && transfer.is_single();
             match self.config.profile == Profile::Seed || is_quick {
                 true => transfer.plan_all(),

@@ -7,7 +7,8 @@ pub const LONGEST_MASK: u16 = 3_248;
 /// Octets of the longest mask: those bits, in the half word after the starting number and 101 words.
 const LONGEST: usize = 406;
 
-/// All segments below `start` have arrived, `start` has not, and bits tell of those from it on.
+/// All segments below `start` have arrived, `start` has not, and bits describe the segments from
+/// `start` on.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask<'a> {
     start: u16,

@@ -78,7 +78,7 @@ impl Shape {
         Some(Self { is_v4, transport, len: start + len })
     }
 
-    /// Whether the packets that follow in its flow are likely to look like this one.
+    /// Whether later packets of the flow probably resemble this packet.
     pub fn is_like_others(self, packet: &[u8]) -> bool {
         match self.transport {
             Transport::Other | Transport::Udp => true,
@@ -86,7 +86,7 @@ impl Shape {
         }
     }
 
-    /// Where the checksum of the transport is, if it has one.
+    /// The position of the transport's checksum, if any.
     fn checksum_at(self) -> Option<usize> {
         match self.transport {
             Transport::Other => None,
@@ -372,7 +372,7 @@ impl Headers {
         &self.octets[..self.len]
     }
 
-    /// Octets at the start of the packet that they stand for.
+    /// Number of octets replaced at the start of the packet.
     #[must_use]
     pub fn replaces(&self) -> usize {
         self.replaces

@@ -54,7 +54,7 @@ pub struct Place {
     pub flow: u32,
     /// The source that carries it.
     pub source: u64,
-    /// The peer has said that it has released or given up all sources before this one.
+    /// All sources before this number are released or given up, as reported by the peer.
     pub floor: u64,
     /// The round trip.
     pub rtt: Duration,
@@ -104,7 +104,7 @@ impl Compressor {
         Packing::Compressed(number(first + way), coded)
     }
 
-    /// The peer has context `id` as the source that ends in these 24 bits announced it.
+    /// The peer has context `id` as announced by the source whose number ends in the 24 bits `source`.
     pub fn handle_told(&mut self, id: u8, source: u32) {
         let context = self.contexts.get_mut(usize::from(id)).and_then(Option::as_mut);
         if let Some(context) = context.filter(|context| low24(context.source) == source) {

@@ -117,7 +117,7 @@ impl Bias {
         }
     }
 
-    /// Begins a trial if it is time for one, with number `next`; `target` is that of the queue, `turn` the
+    /// Begins a trial if it is time for one, with number `next`; `target` is the queue's target, `turn` the
     /// round trip. The window is to be [`RAISE`] times as great then.
     pub fn begin(&mut self, window: f64, target: f64, turn: f64, next: u64) -> bool {
         let [Some(before), Some(earlier)] = self.means else { return false };

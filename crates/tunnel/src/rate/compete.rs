@@ -10,7 +10,7 @@ const BETA: f64 = 0.7;
 /// Paced datagrams are dropped at more of the overflows of a long buffer than the bursts of CUBIC, so a
 /// loss leaves more of the window: found by the shares beside CUBIC that `docs/protocols/nc.md` lists.
 const BETA_PACED: f64 = 0.84;
-/// The same where congestion shows by loss alone and the window is greater than that of Reno.
+/// The same where congestion shows by loss alone and the window is greater than Reno's.
 const BETA_SHORT: f64 = 0.79;
 /// Where congestion shows by loss alone, the window is at most this multiple of that of a TCP with as many
 /// losses. In a short buffer fewer of our datagrams are dropped than of a TCP's, and its timeouts cost more.

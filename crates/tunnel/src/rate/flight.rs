@@ -45,8 +45,8 @@ impl Flight {
         self.push(now, is_full);
     }
 
-    /// Forgets all datagrams up to `number`, the newest that the peer has, and returns that; `None` if
-    /// it is not in flight.
+    /// Forgets all datagrams up to `number`, the newest at the peer, and returns datagram `number`;
+    /// `None` if `number` is not in flight.
     pub fn take(&mut self, number: u64) -> Option<Sent> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let sent = *self.sent.get(index)?;

@@ -141,7 +141,7 @@ pub struct Feedback {
     pub marked: u64,
 }
 
-/// What a report says to the phase that the control is in.
+/// The news in a report, for the current phase of the control.
 #[derive(Clone, Copy, Debug)]
 struct News {
     newest: u64,

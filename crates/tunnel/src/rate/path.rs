@@ -14,7 +14,7 @@ const SAMPLES: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     rtt: Rtt,
-    /// The round-trip time without what reports waited on their way: that of the window.
+    /// The round-trip time for the window: without the time that reports waited on their way.
     turn: Rtt,
     rtt_least: Least,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
@@ -36,7 +36,7 @@ struct Rtt {
 impl Path {
     /// Takes a report that came `now`: the round-trip time that it shows, and when its datagram was
     /// sent and, by the clock of the peer in nanoseconds, received. Returns by how much the datagram's
-    /// delay exceeded the minimum, in seconds, and by how much that of the report did.
+    /// delay exceeded its minimum, in seconds, and by how much the report's delay did.
     pub fn handle_report(
         &mut self,
         now: Time,

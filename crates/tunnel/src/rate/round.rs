@@ -96,7 +96,7 @@ impl LossCount {
         self.lost += lost;
     }
 
-    /// Lets what was counted so far count less.
+    /// Reduces the counts so far to this part.
     pub fn fade(&mut self, part: f64) {
         self.sent *= part;
         self.lost *= part;

@@ -1,7 +1,7 @@
 //! Tests whether our own sending causes losses: if so, a smaller window avoids the losses.
 //!
-//! A buffer that is shorter than the target of the queue, or that others keep full, shows congestion
-//! only by loss, and a radio has loss as well. So additional loss is tested before it counts as the
+//! A buffer shorter than the target of the queue, or kept full by others, shows congestion only by
+//! loss, and a radio has loss as well. So additional loss is tested before it counts as the
 //! path's own.
 
 use std::time::Duration;

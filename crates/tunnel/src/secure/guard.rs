@@ -42,7 +42,7 @@ const COOKIE: &[u8; 8] = b"cookie--";
 /// How long a cookie is good.
 pub const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
-/// Opens a cookie that the owner of `of` sent for our call with this `mac1`.
+/// Opens a cookie sent by the owner of key `of` for our call with `mac1`.
 pub fn open_cookie(of: &PublicKey, mac1: &[u8; MAC], cookie: &Cookie<'_>) -> Option<[u8; MAC]> {
     let (sealed, tag) = cookie.sealed.split_first_chunk::<MAC>()?;
     let mut opened = *sealed;

@@ -32,7 +32,7 @@ pub struct Handshake {
     began: Time,
     resend_at: Time,
     tries: u32,
-    /// Times that the peer said that our timestamp is stale, since the last answer.
+    /// How often the peer has called our timestamp stale since its last answer.
     stale: u32,
     has_cookie: bool,
     /// The peer was here just now, and may have started anew.
@@ -79,7 +79,7 @@ impl Handshake {
         self.initiation.hear(noise)
     }
 
-    /// Times that the peer said that our timestamp is stale, since the last answer.
+    /// How often the peer has called our timestamp stale since its last answer.
     pub fn stale(&self) -> u32 {
         self.stale
     }

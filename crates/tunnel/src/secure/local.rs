@@ -32,8 +32,8 @@ pub struct Outgoing {
     pub fresh: Option<Fresh>,
 }
 
-/// A call that is to leave from a port that nothing was sent from before: an address translator on the way may have a
-/// dead mapping for the other, which each call from there keeps. Answers to either port count.
+/// A call to be sent from a port not used before: an address translator on the way may have a dead mapping for the
+/// usual port, and each call from there keeps the mapping. Answers to either port count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fresh {
     /// Who is called.

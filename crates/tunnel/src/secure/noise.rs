@@ -389,7 +389,7 @@ mod tests {
         assert!(initiation.hear(&right).is_some(), "a wrong answer must not spoil the right one");
     }
 
-    /// An ephemeral key of low order would make what is agreed on with it known to everyone.
+    /// An ephemeral key of low order would make the agreed secret known to everyone.
     #[test]
     fn ephemeral_keys_of_low_order_are_refused() {
         let (alice, _, mut entropy) = two();

@@ -25,7 +25,7 @@ use super::{Incarnation, PeerId};
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
-/// Between looks at what was sent and heard.
+/// The time between checks of the traffic sent and heard.
 const CHECK: Duration = Duration::from_secs(5);
 /// Data unanswered for so long are a reason to call: the peer may have lost its keys.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -134,7 +134,7 @@ impl Remote {
         }
     }
 
-    /// Acts on what is due.
+    /// Acts on deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Time, local: &mut Local) {
         self.end_sessions(now, local);
         if self.calling.handshake.as_ref().is_some_and(|call| call.resend_at() <= now) {
@@ -237,9 +237,10 @@ const ANSWERS: u32 = 20;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Calls to the address that a session is with before others have their turns.
 const STEADY: usize = 4;
-/// Times in a row that we believe that our timestamp is stale.
+/// How many times in a row we believe the peer calling our timestamp stale.
 const MAX_STALE: u32 = 3;
-/// Addresses that a peer is asked for in a row, because it seems to have moved there, and between more of them.
+/// How many addresses in a row are asked for a peer that seems to have moved there, and the pause before each further
+/// address.
 const CHECKS: u32 = 4;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Calls to such an address.
@@ -606,7 +607,7 @@ impl Remote {
         let has_given_up = self.calling.failing.is_some_and(|failing| failing.has_given_up);
         let place = self.configured.iter().position(|it| Some(*it) == self.endpoint);
         match (self.endpoint, place) {
-            // A call that is lost is no reason to leave an address that works.
+            // A lost call is no reason to leave a working address.
             (Some(endpoint), Some(_))
                 if self.sessions.has_current() && !is_configured_new && turn < STEADY =>
             {
@@ -631,7 +632,7 @@ impl Remote {
 
 // The calls of a peer, and what we answer.
 
-/// A session's age at which who was asked for it asks for the next, should the other side not.
+/// A session's age at which the called side asks for the next session, if the calling side has not.
 const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
 /// Calls of each kind that are answered in a second.
 const CALLS: u32 = 5;

@@ -117,7 +117,7 @@ impl Peers {
     /// endpoint.
     ///
     /// # Errors
-    /// When it has our own key or that of another, or there are too many.
+    /// When the peer has our own key or another peer's key, or when there are too many peers.
     pub fn add_peer(&mut self, now: Time, peer: &Peer) -> Result<PeerId, Unusable> {
         let free = self.remotes.iter().position(Option::is_none);
         let position = free.unwrap_or(self.remotes.len());
@@ -218,8 +218,8 @@ impl Peers {
     }
 
     /// This machine may be a copy of another that goes on as well, with the same keys and numbers. All
-    /// sessions end, and peers are called as by a gateway that has just started: a number that is
-    /// used twice under a key would open what was sealed with it, and let others forge.
+    /// sessions end, and peers are called as by a gateway that has just started: a number used twice
+    /// under a key would reveal the sealed content, and let others forge.
     pub fn handle_copied(&mut self, now: Time) {
         self.local.table().note(|totals| totals.copies += 1);
         self.answered.clear();
@@ -229,7 +229,7 @@ impl Peers {
         self.note_timeout();
     }
 
-    /// Acts on what is due. Early and repeated calls do nothing.
+    /// Acts on deadlines that have passed. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout.is_none_or(|due| due > now) {
             return;
@@ -451,7 +451,7 @@ impl Strangers {
     }
 
     fn tell(&mut self, now: Time, from: SocketAddr, key: Option<PublicKey>, local: &mut Local) {
-        // Who knows our key is worth more attention than anyone who sends octets.
+        // A caller with our key deserves more attention than a sender of arbitrary octets.
         let budget = if key.is_some() { &mut self.with_our_key } else { &mut self.with_another };
         if budget.spend(now) {
             local.tell(Event::Stranger { from, key });

@@ -36,7 +36,7 @@ impl Routes {
     /// The routes of all peers, which may lie within each other.
     ///
     /// # Errors
-    /// When two are the same network, be they of one peer or of two.
+    /// When two routes have the same network, whether of one peer or of two.
     pub fn new(routes: &[(PeerId, Prefix)]) -> Result<Self, Twice> {
         let mut places = BTreeMap::new();
         for (second, (_, prefix)) in routes.iter().enumerate() {
@@ -73,7 +73,7 @@ fn flattened(mut nested: Vec<Range>) -> Vec<Range> {
     nested.sort_by_key(|range| (range.first, Reverse(range.last)));
     let mut flat = Vec::with_capacity(2 * nested.len());
     let mut open: Vec<Range> = Vec::new();
-    // Where what is not yet given away begins.
+    // The first address without a range in `flat` so far.
     let mut next = 0;
     for range in nested {
         while let Some(outer) = open.pop_if(|outer| outer.last < range.first) {

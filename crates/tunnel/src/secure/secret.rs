@@ -66,7 +66,7 @@ impl Aead {
             .expect("a datagram is shorter than what AES-GCM can seal")
     }
 
-    /// Opens in place and says how long the content is; `None` when this key did not seal it.
+    /// Opens in place and says how long the content is; `None` unless this key sealed the octets.
     pub fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
         self.0.open_in_place(nonce, Aad::from(said), sealed).ok().map(|content| content.len())
     }

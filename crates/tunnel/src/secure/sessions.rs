@@ -42,7 +42,7 @@ struct Life {
     outbound: Arc<Outbound>,
 }
 
-/// A session: two keys, and the life of the peer that it is with.
+/// A session: two keys, and the life of the peer at the other end.
 pub struct Session {
     send: Arc<SendKey>,
     receive: Arc<ReceiveKey>,

@@ -6,9 +6,9 @@
 //!                                                   └ …
 //! ```
 //! Each use puts a network's time of rest further into the future: the time until then is the network's debt, which
-//! passes by itself. Debts stand in a count-min sketch (Cormode and Muthukrishnan, 2005) of fixed size: nobody is
-//! forgotten because others are many, and a network that has used nothing is mistaken for one in debt only if all its
-//! places are taken by others, which the secret key keeps from being arranged.
+//! passes by itself. Debts stand in a count-min sketch (Cormode and Muthukrishnan, 2005) of fixed size:
+//! a debt is never forgotten, however many networks there are. An idle network is taken for one in debt only if other
+//! networks use all its places, which nobody can arrange without the secret key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub const RANKS: u32 = 16;
 const OWN_RANKS: u32 = 8;
 /// Ranks due to the network around it, of an IPv4 provider's customer or of an IPv6 site.
 const SITE_RANKS: u32 = RANKS - 1 - OWN_RANKS;
-/// A debt of so long is one rank, and is what a use costs an address.
+/// The debt for one use by an address. Each rank is such a debt.
 const TURN: Duration = Duration::from_secs(30);
-/// What a use costs the network around it.
+/// The debt for one use by an address, of the network around the address.
 const SITE_TURN: Duration = Duration::from_millis(7_500);
 
 const ROWS: usize = 4;
@@ -46,7 +46,7 @@ impl Shares {
         Self { key, until: Vec::new() }
     }
 
-    /// How far others go before this address, from 0, of those who have used nothing lately.
+    /// The rank of an address: 0 without debt, and greater with more debt. Lower ranks go first.
     pub fn rank(&self, now: Time, ip: IpAddr) -> u32 {
         let [own, site] = networks(ip).map(|network| self.debt(now, self.places(network)));
         ranks(own).min(OWN_RANKS) + ranks(site).min(SITE_RANKS)

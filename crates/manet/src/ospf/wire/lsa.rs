@@ -26,7 +26,7 @@ const MAX_AGE_DIFF: u16 = 900;
 pub mod kind {
     /// What a router's links are.
     pub const ROUTER: u8 = 1;
-    /// The last kind that is flooded here: networks, summaries, and what is outside.
+    /// The last flooded kind; kinds up to here also cover networks, summaries and external destinations.
     pub const LAST: u8 = 5;
 }
 
