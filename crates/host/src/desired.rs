@@ -1,4 +1,5 @@
-//! What services want of the host: networks behind their devices, and marked packets led to this host.
+//! Turns the wishes of services into kernel entries: networks behind their devices, and marked packets led to this
+//! host.
 //!
 //! Most are routes of the main table, where everybody looks for them. In the main table a default route, or a
 //! route to a peer's own endpoint, would lead a service into itself; and a route to a network with another
@@ -32,13 +33,13 @@ const LONGEST: u8 = 128;
 /// A device of a service, and the networks behind it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DeviceRoutes {
-    /// Whose device it is.
+    /// The service that owns the device.
     pub owner: Owner,
     /// The number of the device in front of the networks.
     pub device: u32,
     /// Its name.
     pub name: String,
-    /// Octets of the longest packet that it takes.
+    /// The device's MTU in octets.
     pub mtu: Option<u32>,
     /// The networks, each with the name of its owner.
     pub routes: Vec<(String, Prefix)>,
@@ -48,8 +49,8 @@ pub struct DeviceRoutes {
     pub addresses: Vec<Prefix>,
     /// Where the service itself sends to.
     pub endpoints: BTreeSet<IpAddr>,
-    /// Networks with routes of other programs, whose place ours does not take: ours stand aside, before them. None at
-    /// first: the [`crate::Reconciler`] finds them.
+    /// Networks with routes of other programs: our routes stand aside, in tables that come first. Empty at first: the
+    /// [`crate::Reconciler`] finds these networks.
     pub displaced: BTreeSet<Prefix>,
     /// Whether packets may leave otherwise while the service is gone.
     pub is_open: bool,
@@ -57,19 +58,19 @@ pub struct DeviceRoutes {
     pub speaks: bool,
 }
 
-/// Marked packets that are delivered to this host whatever their address: by a rule, and a table of routes.
+/// Delivers marked packets to this host, whatever their address, by a rule and a table of routes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lead {
     /// The mark of the packets.
     pub mark: Mark,
     /// The bits of the mark that count.
     pub mask: u32,
-    /// Which it is of those with tables and rules of their own.
+    /// The lead's place among all leads: chooses its table, and the priority of its rule.
     pub position: u8,
 }
 
 impl Lead {
-    /// What the kernel needs for packets of one version of IP.
+    /// The kernel entries for one version of IP.
     #[must_use]
     pub fn entries(&self, is_v6: bool) -> [Entry; 2] {
         let Numbers { local_tables, local_priorities, .. } = Numbers::chosen();
@@ -81,14 +82,14 @@ impl Lead {
 }
 
 impl DeviceRoutes {
-    /// What the kernel needs for the device.
+    /// The kernel entries for the device.
     pub(crate) fn entries(&self) -> BTreeSet<Entry> {
         let device = self.device;
         let address = |&prefix: &Prefix| Entry::Address { device, prefix };
         let mut plan: BTreeSet<_> = self.addresses.iter().map(address).collect();
         plan.insert(Entry::Up { device });
         plan.extend(self.mtu.map(|mtu| Entry::Mtu { device, mtu }));
-        // The tunnel's table of default routes is the first; one of `n` bits is in the table with `n` added.
+        // The tunnel's table of default routes is the first; routes of `n` bits stand `n` tables further.
         let Numbers { tables, priorities, .. } = Numbers::chosen();
         let service = u32::from(self.owner.position());
         for to in self.networks() {
@@ -109,7 +110,7 @@ impl DeviceRoutes {
             let is_made =
                 table == Table::Main && self.addresses.iter().any(|own| own.network() == to);
             if !is_made && !is_blocked {
-                // Otherwise another address that the device is given may become the source.
+                // Otherwise the kernel may choose another address of the device as the source.
                 let is_of = |own: &IpAddr| own.is_ipv4() == to.address().is_ipv4();
                 let source = self.addresses.iter().map(Prefix::address).find(is_of);
                 plan.insert(Entry::Route { to, table, device: self.device, source });
@@ -123,12 +124,13 @@ impl DeviceRoutes {
         self.networks().any(|network| self.is_aside(&network))
     }
 
-    /// The networks.
+    /// All networks behind the device, and blocked ones.
     pub(crate) fn networks(&self) -> impl Iterator<Item = Prefix> {
         self.routes.iter().map(|(_, route)| route.network()).chain(self.blocked.iter().copied())
     }
 
-    /// Whether a network has an endpoint: the first address not below its own is in it, or none is.
+    /// Whether a network contains an endpoint: the first endpoint from the network's address on is in the network, or
+    /// none is.
     fn has_endpoint_in(&self, to: &Prefix) -> bool {
         let next = self.endpoints.range(to.network().address()..).next();
         next.is_some_and(|endpoint| to.contains(*endpoint))

@@ -1,7 +1,7 @@
-//! What a service may want of the kernel, and how netlink writes it: addresses, routes and rules.
+//! Describes the addresses, routes and rules that services want, and converts them to and from netlink.
 //!
-//! A route or rule carries the protocol number of the service that made it, which `ip route` and `ip rule` show.
-//! So the kernel itself remembers what is ours, also after a crash.
+//! Each route or rule carries the protocol number of its service, shown by `ip route` and `ip rule`. So the kernel
+//! itself remembers what is ours, also after a crash.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -36,16 +36,16 @@ const FRA_PROTOCOL: u16 = 21;
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 2;
 
-/// Something that a service wants to be in the kernel. The order is that of adding: what refuses packets comes
-/// before what lets them through, and rules that lead packets to a table come last.
+/// An entry that a service wants in the kernel. Entries are added in the order of the variants: refusals come
+/// before routes, and rules that lead packets to a table come last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
-    /// A device of ours, of this number, is switched on.
+    /// A device of ours is switched on.
     Up {
         /// The number of the device.
         device: u32,
     },
-    /// A device of ours takes packets of so many octets.
+    /// A device of ours has an MTU.
     Mtu {
         /// The number of the device.
         device: u32,
@@ -68,7 +68,7 @@ pub enum Entry {
     },
     /// Packets to any address are delivered to this host.
     Here {
-        /// Whether packets of IPv6, or of IPv4.
+        /// True for IPv6, false for IPv4.
         is_v6: bool,
         /// Where the route stands.
         table: Table,
@@ -81,12 +81,12 @@ pub enum Entry {
         table: Table,
         /// The number of the device.
         device: u32,
-        /// The source of this host's own packets there: one of the device's addresses, whichever else it is given.
+        /// The source of this host's own packets: an address of the device, even if others are added.
         source: Option<IpAddr>,
     },
     /// A rule for packets.
     Rule {
-        /// Whether for packets of IPv6, or of IPv4.
+        /// True for IPv6, false for IPv4.
         is_v6: bool,
         /// When the kernel looks at the rule: rules of lower numbers come first.
         priority: u32,
@@ -114,16 +114,16 @@ pub enum Owner {
 /// A table of routes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Table {
-    /// That of everybody.
+    /// The main table, which all programs use.
     Main,
-    /// One of our own.
+    /// A table of our own.
     Own(u32),
 }
 
 /// What a rule does.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Rule {
-    /// The main table's routes decide that are longer than so many bits.
+    /// The main table decides, by routes longer than so many bits.
     Longer(u8),
     /// Packets without the mark [`MARK`] go by a table.
     Unmarked(Table),
@@ -138,7 +138,7 @@ pub enum Rule {
     },
 }
 
-/// The place of a route, which only one route may have: network, table and metric.
+/// The place of a route, taken by at most one route: network, table and metric.
 pub(crate) type Place = (Prefix, Table, u32);
 
 impl Owner {
@@ -157,7 +157,7 @@ impl Owner {
         Self::ALL.into_iter().find(|owner| owner.protocol() == protocol)
     }
 
-    /// Its place among all.
+    /// The service's place in [`Self::ALL`].
     pub(crate) fn position(self) -> u8 {
         match self {
             Self::Tunnel => 0,
@@ -202,7 +202,7 @@ impl Entry {
         }
     }
 
-    /// The order that adds it, in the place of another entry only if `replaces`.
+    /// The order that adds the entry; takes another entry's place only if `replaces`.
     pub(crate) fn add(self, owner: Owner, replaces: bool) -> Request {
         let how = if replaces { libc::NLM_F_REPLACE } else { libc::NLM_F_EXCL };
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
@@ -217,7 +217,7 @@ impl Entry {
         }
     }
 
-    /// The order that removes it; `None` for what goes with its device.
+    /// The order that removes the entry; `None` if the entry goes with its device.
     pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
         match self {
             Self::Up { .. } | Self::Mtu { .. } | Self::Address { .. } => None,
@@ -363,7 +363,7 @@ pub(crate) struct Found {
     pub(crate) device: Option<u32>,
     pub(crate) via: Option<IpAddr>,
     pub(crate) source: Option<IpAddr>,
-    /// The kernel tells none for IPv4 if it is 0.
+    /// The kernel omits an IPv4 metric of 0.
     pub(crate) metric: u32,
 }
 
@@ -394,11 +394,11 @@ impl Found {
         Some(Self { to, table: Table::of(table), protocol, kind, device, via, source, metric })
     }
 
-    /// The entry that this route is, if a service made it.
+    /// The entry of this service that the route stands for, if any.
     pub(crate) fn entry(&self, owner: Owner) -> Option<Entry> {
         let &Self { to, table, source, .. } = self;
         match self.kind {
-            // Ours lead into devices: whoever names a router has taken our number.
+            // Our routes lead into devices: a route with a router is from a program that uses our number.
             _ if self.protocol != owner.protocol() || self.via.is_some() => None,
             libc::RTN_UNICAST => Some(Entry::Route { to, table, device: self.device?, source }),
             libc::RTN_UNREACHABLE => Some(Entry::Unreachable { to, table }),
@@ -439,7 +439,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// The priority of a rule, and the protocol number of who made it.
+/// The priority and the protocol number of a rule.
 pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
     let (mut priority, mut protocol) = (0, libc::RTPROT_UNSPEC);
     for (kind, value) in message.attributes(FIXED) {
@@ -490,8 +490,8 @@ pub(crate) fn metric(to: &Prefix) -> u32 {
     if to.address().is_ipv6() { METRIC_V6 } else { 0 }
 }
 
-/// A question for the routes of one version, in the whole or in a table alone, and of one program alone. Older
-/// kernels tell all.
+/// Asks for the routes of one version of IP, in all tables or one, of all programs or one. Older kernels answer
+/// with all routes.
 pub(crate) fn routes(is_v6: bool, table: Option<Table>, protocol: Option<u8>) -> Request {
     let mut fixed = [0; FIXED];
     fixed[0] = family(is_v6);
@@ -517,6 +517,6 @@ fn everything(is_v6: bool) -> Prefix {
 
 /// The number of the loopback interface.
 fn loopback() -> u32 {
-    // Linux gives it this number in each network namespace.
+    // Linux numbers the loopback 1 in each network namespace.
     if_nametoindex("lo").unwrap_or(1)
 }

@@ -4,7 +4,7 @@
 //!   services ── faults that there are now ──▶ Faults ──▶ shown: status, metrics
 //!                                                  └──▶ begun and ended: the log, once each
 //! ```
-//! A fault is shown when it has lasted for the delay of its kind, and as long as none that it follows from is shown.
+//! A fault is shown once it has lasted for the delay of its kind, unless a possible cause is shown in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,11 +30,11 @@ pub struct Kind {
     pub code: &'static str,
     /// How grave it is.
     pub severity: Severity,
-    /// What it means, in a sentence.
+    /// The meaning of the fault, in a sentence.
     pub meaning: &'static str,
-    /// Codes of faults that it may follow from: while one of them is shown, it is not.
+    /// Codes of possible causes: while a cause is shown, this fault is hidden.
     pub follows: &'static [&'static str],
-    /// How long it has to last before it is shown: shorter ones mend themselves.
+    /// How long a fault has to last before it is shown: shorter faults mend themselves.
     pub delay: Duration,
 }
 
@@ -153,12 +153,12 @@ pub static KINDS: [&Kind; 13] = [
     &UPLINK, &DEAF, &LISTEN, &BESIDE,
 ];
 
-/// Something that is not as it should be.
+/// A deviation on this host, with its details for an operator.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
-    /// What kind of fault it is.
+    /// The kind of the fault.
     pub kind: &'static Kind,
-    /// What is missing, who stands in the way, and what mends it.
+    /// The details: the missing thing, the obstacle and the remedy.
     pub said: String,
 }
 
@@ -175,14 +175,14 @@ struct Known {
     is_shown: bool,
 }
 
-/// What has become of the faults since the last time.
+/// Changes of the shown faults since the last call of [`Faults::follow`].
 #[derive(Debug, Default)]
 pub struct News {
-    /// All that are shown now, the gravest first.
+    /// All shown faults, the gravest first.
     pub shown: Vec<Fault>,
-    /// Those of them that were not shown before.
+    /// Faults shown now and not before.
     pub begun: Vec<Fault>,
-    /// Those that are not shown any more.
+    /// Faults shown before and not now.
     pub ended: Vec<Fault>,
 }
 
@@ -213,7 +213,7 @@ impl fmt::Display for Severity {
 }
 
 impl Faults {
-    /// Takes all faults that there are now.
+    /// Takes all present faults, and returns the changes.
     pub fn follow(&mut self, now: Time, present: Vec<Fault>) -> News {
         let mut before = std::mem::take(&mut self.known);
         for Fault { kind, said } in present {

@@ -44,19 +44,19 @@ const NFT_MSG_GETRULE: u16 = 7;
 const NFTA_TABLE_NAME: u16 = 1;
 const NFTA_RULE_TABLE: u16 = 1;
 
-/// What a service keeps out.
+/// The nftables table of a service that keeps out packets in clear.
 #[derive(Debug)]
 pub(crate) struct Fence {
     /// Name of the table.
     table: &'static str,
     plan: Plan,
-    /// Rules in the kernel as it was made.
+    /// Rules in the kernel when the table was made.
     rules: usize,
-    /// Why there is none.
+    /// Why there is no table.
     fault: Option<String>,
 }
 
-/// What is kept out.
+/// The content of the table: which packets are kept out.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Plan {
     /// Names of the devices in front of the networks.
@@ -155,10 +155,10 @@ pub(crate) fn give_up(owner: Owner) {
     }
 }
 
-/// Removes the tables that any service has left in this network namespace, and returns which.
+/// Removes the tables left by any service in this network namespace, and returns their names.
 ///
 /// # Errors
-/// When the right to is missing.
+/// When the right to remove tables is missing.
 pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut removed = Vec::new();
     for table in Owner::ALL.into_iter().filter_map(table) {
@@ -262,7 +262,7 @@ impl Plan {
             ("in_name", drop.clone()),
             ("prerouting", format!("meta iifgroup {GROUP:#x} accept")),
             ("prerouting", "iifname lo accept".to_owned()),
-            // Neighbour discovery: what comes from the link itself.
+            // Neighbour discovery comes from the link itself.
             ("prerouting", "icmpv6 type 133-137 accept".to_owned()),
         ] {
             add(chain, &rule);

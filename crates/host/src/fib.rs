@@ -21,7 +21,7 @@ use crate::entry::{self, Table};
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::Numbers;
 
-/// Who made a route, as `ip route` shows it (rtm_protocol).
+/// The protocol number of our routes, shown by `ip route` (rtm_protocol).
 fn protocol() -> u8 {
     Numbers::chosen().protocols
 }
@@ -44,7 +44,7 @@ pub struct Fib {
     pub stats: Stats,
 }
 
-/// What tells a route from others of the same table.
+/// The identity of a route within its table.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Target {
     /// The network's address.
@@ -66,14 +66,14 @@ pub struct Hop {
     pub mtu: Option<u32>,
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// The route is there.
     Set,
-    /// Another's has its prefix and metric; that stays.
+    /// Another program's route has the same prefix and metric, and stays.
     Conflicting,
-    /// The kernel does not take it.
+    /// The kernel refuses the route.
     Refused,
 }
 
@@ -122,10 +122,10 @@ impl Target {
 }
 
 impl Fib {
-    /// Removes what an earlier run has left behind, and begins with no route.
+    /// Removes the routes left by an earlier run, and begins with no route.
     ///
     /// # Errors
-    /// When the kernel does not say what routes there are.
+    /// When the kernel does not list its routes.
     pub fn open() -> io::Result<Self> {
         let netlink = Netlink::open()?;
         let (routes, stats) = (BTreeMap::new(), Stats::default());
@@ -141,7 +141,7 @@ impl Fib {
     /// Sets the source address of packets that this node sends from now on.
     ///
     /// # Errors
-    /// When the kernel does not say what routes there are.
+    /// When the kernel does not list its routes.
     pub fn set_source(&mut self, source: Option<Ipv4Addr>) -> io::Result<()> {
         if self.source == source {
             return Ok(());
@@ -174,7 +174,7 @@ impl Fib {
         }
     }
 
-    /// Removes all.
+    /// Removes all our routes.
     pub fn clear(&mut self) {
         while let Some((&target, _)) = self.routes.first_key_value() {
             self.remove(target);
@@ -195,11 +195,10 @@ impl Fib {
         }
     }
 
-    /// Makes the kernel's routes match the wanted routes; returns whether all stand there that no other program's
-    /// route keeps out.
+    /// Makes the kernel's routes match the wanted routes; returns whether only other programs' routes keep any out.
     ///
     /// # Errors
-    /// When the kernel does not say what routes there are.
+    /// When the kernel does not list its routes.
     pub fn reconcile(&mut self) -> io::Result<bool> {
         let found = self.found()?;
         for held in self.routes.values_mut() {
@@ -223,7 +222,7 @@ impl Fib {
             .collect();
         let mut has_all = true;
         for (target, hop) in missing {
-            // One with another next hop or source may stand there, and be ours.
+            // A route of ours with another next hop or source may stand there.
             let has_other = surplus.iter().any(|it| it.target == target);
             match self.install(target, hop, has_other) {
                 Outcome::Set => {
@@ -292,10 +291,10 @@ impl Fib {
     }
 }
 
-/// Which of some networks of IPv4 are reached by routes of other programs, or by interfaces in them, whose links are up.
+/// The IPv4 networks among `networks` to which a link that is up leads, by a route of another program or of the kernel.
 ///
 /// # Errors
-/// When the kernel does not say what routes there are.
+/// When the kernel does not list its routes.
 pub fn reached(netlink: &mut Netlink, networks: &[Prefix]) -> io::Result<Vec<Prefix>> {
     let request = entry::routes(false, Some(Table::Main), None);
     let ways = netlink.dump(&request, |message, ways| {
@@ -310,8 +309,8 @@ pub fn reached(netlink: &mut Netlink, networks: &[Prefix]) -> io::Result<Vec<Pre
     Ok(ways.into_iter().map(|at| networks[at]).collect())
 }
 
-/// Whether a message is about a route of another program to a network: the whole of it, or a part of it that is no
-/// default route's.
+/// Whether a message is about another program's route that overlaps a network. For a default route as network, only
+/// default routes count.
 #[must_use]
 pub fn leads_to(message: Message<'_>, network: &Prefix) -> bool {
     let is_way = message.fixed::<FIXED>().is_some_and(|fixed| fixed[7] == libc::RTN_UNICAST);
@@ -324,7 +323,7 @@ pub fn leads_to(message: Message<'_>, network: &Prefix) -> bool {
 /// Removes the routes that a killed gateway has left, and returns them.
 ///
 /// # Errors
-/// When the kernel does not say what routes there are.
+/// When the kernel does not list its routes.
 pub(crate) fn remove_all() -> io::Result<Vec<String>> {
     let mut fib = Fib {
         netlink: Netlink::open()?,
@@ -393,7 +392,7 @@ fn request(
 
 const RTAX_MTU: u16 = 2;
 
-/// A route of IPv4 in the main table, and whose it is.
+/// An IPv4 route in the main table, and its protocol number.
 fn parse(message: Message<'_>) -> Option<(u8, Found)> {
     let fixed = message.fixed::<FIXED>()?;
     let is_route = matches!(message.kind, libc::RTM_NEWROUTE | libc::RTM_DELROUTE);
@@ -407,7 +406,7 @@ fn parse(message: Message<'_>) -> Option<(u8, Found)> {
         Some(IpAddr::V4(address)) => Some(address),
         _ => None,
     };
-    // A route to everything has no destination, the best metric is not written.
+    // The kernel omits the destination of a default route, and a metric of 0.
     let mut target = Target { address: Ipv4Addr::UNSPECIFIED, bits: fixed[1], metric: 0 };
     let mut hop = Hop { interface: 0, via: None, mtu: None };
     let mut source = None;

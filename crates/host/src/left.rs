@@ -8,7 +8,7 @@ use crate::{fence, fib, reconcile, settings};
 /// Removes routes, rules and tables of nftables, restores settings, and returns a line for each change.
 ///
 /// # Errors
-/// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
+/// When a gateway runs, the kernel cannot be asked, or the right to change entries is missing.
 pub fn remove_left() -> anyhow::Result<Vec<String>> {
     let lost = lost_settings()?;
     let given = settings::give_back()?;
@@ -21,11 +21,11 @@ pub fn remove_left() -> anyhow::Result<Vec<String>> {
     Ok(given.chain(removed).chain(lost).collect())
 }
 
-/// Settings that a crashed gateway may have left changed, with what they were by all appearance, if its notes are gone:
-/// a line for each. Without anything else of a gateway in the kernel no gateway has crashed here.
+/// A line for each setting that a crashed gateway without notes may have left changed, with its likely value before.
+/// Without other traces of a gateway in the kernel, no gateway has crashed here.
 ///
 /// # Errors
-/// When the kernel does not say what there is.
+/// When the kernel cannot be asked.
 pub fn lost_settings() -> anyhow::Result<Vec<String>> {
     let is_known = settings::has_notes() || !reconcile::has_left()?;
     Ok(if is_known { Vec::new() } else { settings::doubtful() })

@@ -46,7 +46,7 @@ impl LinkState {
     /// When the kernel does not answer.
     pub fn read(netlink: &mut Netlink, name: &str) -> io::Result<Option<Self>> {
         let mut state = None;
-        // By its name: one whose number was asked for first may be gone before the second question.
+        // By name: between a question for the number and a question by number, the interface might go.
         let request = Request::get(libc::RTM_GETLINK, &link_fixed(0, 0, 0))
             .with(libc::IFLA_IFNAME, name.as_bytes());
         match netlink.ask(&request, |message| state = parse_link(message)) {
@@ -56,7 +56,7 @@ impl LinkState {
         let Some(mut state) = state else { return Ok(None) };
         let found = addresses_of(netlink, state.index)?;
         state.addresses = found.into_iter().map(|(_, address, _)| address).collect();
-        // The first stays the first: the kernel tells primary addresses before secondary ones.
+        // The first stays the first: the kernel lists primary addresses before secondary ones.
         state.addresses.sort_by_key(|&address| (is_link_local(address), address.is_ipv6()));
         Ok(Some(state))
     }
@@ -65,7 +65,7 @@ impl LinkState {
 /// Octets of the longest IP packet that an interface takes.
 ///
 /// # Errors
-/// When there is none of this number, or the kernel does not answer.
+/// When no interface has this number, or the kernel does not answer.
 pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
     let mut state = None;
     let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
@@ -101,7 +101,7 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
 #[must_use]
 pub fn subject(message: Message<'_>) -> Option<u32> {
     match message.kind {
-        // `struct ifinfomsg`, `ifaddrmsg` and `tcmsg` have it in the same place.
+        // `struct ifinfomsg`, `ifaddrmsg` and `tcmsg` have the number in the same place.
         libc::RTM_NEWLINK
         | libc::RTM_DELLINK
         | libc::RTM_NEWADDR
@@ -133,8 +133,8 @@ pub fn running(message: Message<'_>) -> Option<(u32, bool)> {
     (message.kind == libc::RTM_NEWLINK).then_some((index, is_running))
 }
 
-/// The neighbour that the kernel has asked for in vain, if a message says so: the number of the
-/// interface, and the address there.
+/// The neighbour that did not answer the kernel, if a message reports one: the number of the interface, and the
+/// address there.
 #[must_use]
 pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
     let &[_, _, _, _, i0, i1, i2, i3, s0, s1, _, _] = message.fixed::<NEIGHBOUR_FIXED>()?;
@@ -170,8 +170,8 @@ pub(crate) fn up_request(index: u32) -> Request {
     Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags))
 }
 
-/// Switches a device of ours on again, and gives it its hardware address again, if it has one, where somebody has
-/// changed them; returns whether anything was changed.
+/// Undoes changes of a device of ours by others: switches the device on and restores its hardware address `mac`, if
+/// any. Returns whether anything was undone.
 ///
 /// # Errors
 /// When the device is gone, or the kernel refuses.
@@ -192,7 +192,8 @@ pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<b
     Ok(lost.is_some() || !is_on)
 }
 
-/// Whether a device of ours is there: it goes with its gateway, so that one runs in this network namespace.
+/// Whether an interface is in a group. The devices of a gateway end with the gateway, so a device in our group shows
+/// a running gateway.
 ///
 /// # Errors
 /// When the kernel does not answer.
@@ -232,7 +233,7 @@ pub(crate) fn mtu_request(index: u32, mtu: u32) -> Request {
         .with(libc::IFLA_MTU, &mtu.to_ne_bytes())
 }
 
-/// The interface reported by a message, and octets of the longest packet that it takes; `None` for other messages.
+/// The interface reported by a message, and its MTU; `None` for other messages.
 pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
     let state = (message.kind == libc::RTM_NEWLINK).then(|| parse_link(message))??;
     Some(Entry::Mtu { device: state.index, mtu: u32::try_from(state.mtu).ok()? })
@@ -253,13 +254,13 @@ pub(crate) fn address_request(index: u32, prefix: Prefix) -> Request {
         .with_address(libc::IFA_ADDRESS, prefix.address())
 }
 
-/// The interface, the address and its prefix length that a message reports as there or gone.
+/// The interface, address and prefix length in a message about a new or removed address.
 pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
     let &[_, bits, _, _, a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
     Some((u32::from_ne_bytes([a, b, c, d]), local_address(message)?, bits))
 }
 
-/// The address of a device that a message reports as there or gone.
+/// The address in a message about a new or removed address, as an entry.
 pub(crate) fn address_entry(message: Message<'_>) -> Option<Entry> {
     let (device, address, bits) = address_of(message)?;
     Some(Entry::Address { device, prefix: Prefix::new(address, bits).ok()? })
@@ -287,7 +288,7 @@ pub(crate) fn state(netlink: &mut Netlink, device: u32) -> io::Result<BTreeSet<E
     Ok(state)
 }
 
-/// The addresses of an interface, as [`address_of`] tells them.
+/// The addresses of an interface, in the form of [`address_of`].
 fn addresses_of(netlink: &mut Netlink, index: u32) -> io::Result<Vec<(u32, IpAddr, u8)>> {
     let mut fixed = [0; ADDRESS_FIXED];
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
@@ -301,7 +302,7 @@ fn addresses_of(netlink: &mut Netlink, index: u32) -> io::Result<Vec<(u32, IpAdd
     }
 }
 
-/// The name of an interface, or its number if there is none any more.
+/// The name of an interface, or its number if the interface is gone.
 #[must_use]
 pub fn name(index: u32) -> String {
     existing_name(index).unwrap_or_else(|| format!("interface {index}"))
@@ -311,23 +312,23 @@ pub(crate) fn existing_name(index: u32) -> Option<String> {
     if_indextoname(index).ok().and_then(|name| name.into_string().ok())
 }
 
-/// Lets an interface carry IPv6, wherever that is off.
+/// Switches IPv6 on for an interface.
 pub fn enable_v6(interface: &str) {
     set_sysctl(interface, "ipv6", "disable_ipv6", "0");
 }
 
-/// Gives a setting of an interface of ours a value, unless it has it. The setting goes with the interface. A machine
-/// without IPv6 has none of its settings; nothing is lost.
+/// Sets a setting of an interface of ours, which ends with the interface. A machine without IPv6 lacks the settings
+/// of IPv6; nothing is lost.
 pub fn set_sysctl(interface: &str, family: &str, key: &str, value: &str) {
     if let Err(error) = try_set_sysctl(interface, family, key, value) {
         warn!(interface, family, key, %error, "setting not changed");
     }
 }
 
-/// The same.
+/// As [`set_sysctl`], but returns errors.
 ///
 /// # Errors
-/// When the setting is another, and cannot be changed.
+/// When the setting has another value, and cannot be changed.
 pub(crate) fn try_set_sysctl(
     interface: &str,
     family: &str,
@@ -376,7 +377,7 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
     Some(state)
 }
 
-/// The interface's own address in a message about one.
+/// The interface's own address in a message about an address.
 fn local_address(message: Message<'_>) -> Option<IpAddr> {
     if !matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR) {
         return None;

@@ -6,7 +6,7 @@
 //!  | length  | type | flags | sequence | port     | fixed| attributes: length (2) type (2) value
 //!  +---------+------+-------+----------+----------+-- - -+---------------------------- - -
 //! ```
-//! All numbers are in the machine's order of octets but addresses and ports.
+//! All numbers are in the machine's order of octets, except addresses and ports.
 //!
 //! Ours and not netlink-packet-route, which would take some 30 s of a clean build for the hundred lines of requests and
 //! attributes here: the socket, batches, dumps that were interrupted and nftables' messages would stay ours.
@@ -26,7 +26,7 @@ use nix::sys::time::TimeVal;
 const RTNLGRP_IPV4_NETCONF: u32 = 24;
 const RTNLGRP_IPV6_NETCONF: u32 = 25;
 const RTNLGRP_NEXTHOP: u32 = 32;
-/// `NETLINK_GET_STRICT_CHK`: the kernel chooses what a dump tells by the fixed part of the question (Linux 4.20).
+/// `NETLINK_GET_STRICT_CHK`: the kernel filters a dump by the fixed part of the question (Linux 4.20).
 const STRICT: i32 = 12;
 const HEADER: usize = 16;
 const BUFFER: usize = 64 << 10;
@@ -50,7 +50,7 @@ pub struct Netlink {
     buffer: Vec<u8>,
 }
 
-/// A message from the kernel: its type, its fixed part and its attributes.
+/// A message from the kernel: type, fixed part and attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The type of the message, `RTM_…`.
@@ -74,7 +74,7 @@ impl Netlink {
     pub fn open_to(part: SockProtocol) -> io::Result<Self> {
         let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE)?;
-        // Older kernels tell everything: whoever asks passes over what it has not asked for.
+        // Older kernels answer with everything: callers skip the surplus.
         let _ = socket::setsockopt(&fd, StrictQuestions, &true);
         Ok(Self { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
@@ -82,7 +82,7 @@ impl Netlink {
     /// Asks a question and calls `each` with every message of the answer.
     ///
     /// # Errors
-    /// What the kernel refused the question with.
+    /// The error with which the kernel refused the question.
     pub fn ask(&mut self, request: &Request, each: impl FnMut(Message<'_>)) -> io::Result<()> {
         self.ask_once(request, each).map(drop)
     }
@@ -90,9 +90,9 @@ impl Netlink {
     /// Gives an order to a part of netfilter, which takes orders in batches alone.
     ///
     /// # Errors
-    /// What the kernel refused the order with.
+    /// The error with which the kernel refused the order.
     pub fn ask_in_batch(&mut self, part: i32, order: &Request) -> io::Result<()> {
-        // `struct nfgenmsg`: no family, version 0, and whom the batch is for.
+        // `struct nfgenmsg`: no family, version 0, and the part of netfilter addressed by the batch.
         let [high, low] = u16::try_from(part).map_err(io::Error::other)?.to_be_bytes();
         let edge = |kind| Request::new(flag(kind), 0, &[0, 0, high, low]);
         let (begin, end) = (edge(libc::NFNL_MSG_BATCH_BEGIN), edge(libc::NFNL_MSG_BATCH_END));
@@ -129,7 +129,7 @@ impl Netlink {
         self.exchange(&octets, request.wants_ack, each)
     }
 
-    /// Sends what has the number of now, and calls `each` with every message of the answer.
+    /// Sends messages with the current sequence number, and calls `each` with every message of the answer.
     fn exchange(
         &mut self,
         octets: &[u8],
@@ -182,7 +182,7 @@ impl Monitor {
             | libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_IFADDR
             | libc::RTMGRP_IPV6_ROUTE;
-        // These have numbers, and no names of their bits.
+        // These groups have numbers, but no names for bits.
         let numbered = [
             libc::RTNLGRP_IPV4_RULE,
             libc::RTNLGRP_IPV6_RULE,
@@ -195,7 +195,7 @@ impl Monitor {
         Self::open_for(SockProtocol::NetlinkRoute, groups)
     }
 
-    /// Lets the kernel store so many octets of notices, if we may choose; otherwise it stores its usual number.
+    /// Lets the kernel store so many octets of notices; without the right to choose, the usual number stays.
     pub(crate) fn store(&self, octets: usize) {
         let _ = socket::setsockopt(&self.fd, sockopt::RcvBufForce, &octets);
     }
@@ -241,7 +241,7 @@ impl Monitor {
 }
 
 impl From<Netlink> for Monitor {
-    /// Listens for what the kernel was asked to tell by this socket.
+    /// Listens for notices that the kernel was asked to send to this socket.
     fn from(asked: Netlink) -> Self {
         let Netlink { fd, buffer, .. } = asked;
         Self { fd, buffer }
@@ -344,12 +344,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The attributes in octets, such as another's value, as (type, value).
+/// The attributes in octets, such as the value of an outer attribute, as (type, value).
 pub fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     Attributes(octets)
 }
 
-/// An attribute, as one that lies in another's value is written.
+/// An attribute in octets, to be nested in another attribute's value.
 #[must_use]
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let len = u16::try_from(4 + value.len()).expect("attributes are short");
@@ -359,7 +359,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// The address that an attribute's value is.
+/// The value of an attribute as an address.
 #[must_use]
 pub fn address(value: &[u8]) -> Option<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(value) {
@@ -368,7 +368,7 @@ pub fn address(value: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(value).ok().map(|octets| Ipv6Addr::from(octets).into())
 }
 
-/// The number that an attribute's value is.
+/// The value of an attribute as a number.
 #[must_use]
 pub fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|&octets| u32::from_ne_bytes(octets))
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(attributes, [(1, &[192, 0, 2, 1][..]), (4, &[7, 0, 0, 0])]);
     }
 
-    /// An emulated kernel with these answers, each with the number of its request, its type, its flags and its body.
+    /// An emulated kernel with these answers: number of the request, type, flags and body of each.
     fn kernel(answers: &[(u32, i32, i32, &[u8])]) -> (Netlink, OwnedFd) {
         let pair = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
         let (fd, kernel) = socket::socketpair(pair.0, pair.1, None, pair.2).unwrap();

@@ -4,8 +4,8 @@
 //!   orders, a line each ─▶ nft -i ─▶ table `trackway` of a family
 //!                             └─▶ complaints
 //! ```
-//! The process runs as long as we do. It ends when the pipe to it closes, however we end, and the
-//! kernel removes the table of an owner that is gone: nothing stays behind.
+//! The process ends when its pipe closes, however we end. The kernel then removes the table, because its owner is gone:
+//! nothing stays behind.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,8 +32,7 @@ const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the rest of a complaint may take.
 const REST: Duration = Duration::from_millis(100);
-/// Times in a row that others may end a program of ours and find it started again at once, and until the next time
-/// after that.
+/// Most restarts at once after others have ended our program, and the interval of further restarts.
 const STARTS: u32 = 10;
 const START_INTERVAL: Duration = Duration::from_secs(6);
 const NFT_MSG_GETOBJ: u16 = 19;
@@ -50,7 +49,7 @@ const NFTA_TABLE: u16 = 1;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
-/// Carries out all or none of the orders for tables of a family; these tables outlive the process of `nft`.
+/// Carries out all or none of the orders for tables of a family. The tables outlive the `nft` process.
 ///
 /// # Errors
 /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
@@ -90,7 +89,7 @@ fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Where it cannot leave a history of our orders.
+        // A home where `nft` cannot leave a history of our orders.
         .env("HOME", "/dev/null")
         // Ctrl-C is for us: neighbours are told before the table goes.
         .process_group(0)
@@ -112,7 +111,7 @@ pub struct Nft {
 }
 
 impl Nft {
-    /// Makes the table of a family by these orders, all of them or none.
+    /// Makes the table of a family by carrying out all orders, or none.
     ///
     /// # Errors
     /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
@@ -129,8 +128,8 @@ impl Nft {
         Ok(nft)
     }
 
-    /// Changes the table, by orders that are carried out as a whole or not at all, and waits until they
-    /// are; arguments as for [`Self::start`].
+    /// Changes the table by carrying out all orders or none, and waits for the result; arguments as for
+    /// [`Self::start`].
     ///
     /// # Errors
     /// When `nft` has ended or refuses.
@@ -228,7 +227,7 @@ impl AsFd for Nft {
 
 impl Drop for Nft {
     fn drop(&mut self) {
-        // Its end takes the table along; waiting means that it is gone when we are.
+        // The table goes when the process ends: after the wait, no table is left behind us.
         let _ = self.orders.write_all(b"quit\n");
         let deadline = Instant::now() + Duration::from_secs(1);
         while Instant::now() < deadline {
@@ -242,18 +241,17 @@ impl Drop for Nft {
     }
 }
 
-/// A table of ours that goes with us, however we end. If others end the program that owns it, another program makes
-/// it again.
+/// A table of ours that goes with us, however we end. If others end the `nft` process, a new one makes the table again.
 #[derive(Debug)]
 pub struct Owned {
     family: &'static str,
     needs: &'static str,
     nft: Nft,
-    /// How often others may end the program and find it started again at once.
+    /// Restarts at once after others have ended the program.
     starts: Budget,
 }
 
-/// What has become of a table.
+/// News of a table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Told {
     /// The program complains.
@@ -263,7 +261,7 @@ pub enum Told {
 }
 
 impl Owned {
-    /// Makes the table of a family by these orders, all of them or none.
+    /// Makes the table of a family by carrying out all orders, or none.
     ///
     /// # Errors
     /// As [`Nft::start`].
@@ -279,13 +277,13 @@ impl Owned {
     /// As [`Nft::change`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Nft::change`].
     pub fn change(&mut self, orders: &[String], needs: Option<&str>) -> anyhow::Result<()> {
         self.nft.change(self.family, orders, needs.unwrap_or(self.needs))
     }
 
-    /// Gives orders without waiting. If the program takes none, it is ended, and [`Self::handle_ready`] makes the table
-    /// as it should be by then.
+    /// Gives orders without waiting. A program that takes no orders is ended, and [`Self::handle_ready`] makes the
+    /// table again.
     pub fn order(&mut self, orders: &[String]) {
         if let Err(why) = self.nft.order(orders) {
             debug!(why = %format!("{why:#}"), "`nft` takes no orders, and is ended");
@@ -361,7 +359,7 @@ impl Removals {
         Self::KINDS.contains(&message.kind)
     }
 
-    /// The name of the table of which something was removed.
+    /// The name of the table in a notice of removal.
     pub(crate) fn table(message: Message<'_>) -> Option<&[u8]> {
         let mut attributes = message.attributes(FIXED);
         let (_, name) = attributes.find(|(kind, _)| Self::has(message) && *kind == NFTA_TABLE)?;

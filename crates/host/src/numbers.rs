@@ -1,7 +1,7 @@
-//! The numbers by which the kernel knows what is ours: tables, priorities, marks and protocols.
+//! Chooses the numbers that show the kernel's entries to be ours: tables, priorities, marks and protocols.
 //!
-//! They hold for the whole process, and are chosen before anything is made. Other numbers than the usual ones are noted
-//! in the folder below `/run`, for whoever cleans up after a crash.
+//! The numbers hold for the whole process, and are chosen before any entry is made. Unusual numbers are noted in the
+//! folder below `/run`, for the cleanup after a crash.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use base::parameter::Kind;
 
 use crate::run;
 
-/// How many tables, priorities and protocol numbers there are behind the first.
+/// How many tables and priorities we use, from the first on.
 const TABLES: u32 = 1_000;
 const PRIORITIES: u32 = 774;
 /// `FRA_PRIORITY` of the kernel's rule for the main table.
@@ -62,13 +62,13 @@ impl Numbers {
         *CHOSEN.get_or_init(|| Self::noted().unwrap_or_default())
     }
 
-    /// Chooses them for this process; returns false if others were in use before.
+    /// Chooses the numbers for this process; returns false if others were in use before.
     #[must_use]
     pub fn choose(self) -> bool {
         *CHOSEN.get_or_init(|| self) == self
     }
 
-    /// Why these numbers cannot be used together, if so.
+    /// The reason why these numbers cannot be used together, if any.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {
         let Self { tables, priorities, local_tables, local_priorities, .. } = *self;
@@ -83,7 +83,7 @@ impl Numbers {
             .then_some("`priorities` would come behind the rule for the main table")
     }
 
-    /// Notes them for whoever cleans up after a crash, unless they are the usual ones; whether that succeeded.
+    /// Notes unusual numbers for the cleanup after a crash; returns false if they could not be written.
     #[must_use]
     pub fn note(&self) -> bool {
         let path = run::folder().join(NOTE);
@@ -96,7 +96,7 @@ impl Numbers {
         let _ = fs::remove_file(run::folder().join(NOTE));
     }
 
-    /// What a gateway that has crashed had noted.
+    /// The numbers noted by a crashed gateway.
     fn noted() -> Option<Self> {
         Self::parse(&fs::read_to_string(run::folder().join(NOTE)).ok()?)
     }
@@ -118,12 +118,12 @@ impl Numbers {
     }
 }
 
-/// A firewall mark of ours, by its lower 16 bits. It is written with all its bits.
+/// A firewall mark of ours, given by its lower 16 bits; formatted with all 32 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Mark(pub u16);
 
 impl Mark {
-    /// All its bits.
+    /// The whole mark.
     #[must_use]
     pub fn value(self) -> u32 {
         u32::from(Numbers::chosen().marks) << 16 | u32::from(self.0)

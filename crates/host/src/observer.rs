@@ -12,7 +12,7 @@
 //! to an address is remembered until the next notice.
 //!
 //! Notices that the kernel or a slow service could not store are replaced by one fact: something was lost. The observer
-//! then reads addresses and settings anew, and each service compares all that it wants with what there is.
+//! then reads addresses and settings anew, and each service compares all its wanted entries with the kernel's.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -36,7 +36,7 @@ use crate::netlink::{self, Message, Monitor, Netlink, Request};
 use crate::nft::Removals;
 use crate::routes::{NextHop, Routes};
 
-/// Notices that wait for one service at most, and their octets.
+/// The most notices that wait for one service, and the most octets of waiting notices.
 const WAITING: usize = 4_096;
 const OCTETS: usize = 4 << 20;
 /// Datagrams read from one socket before the other has its turn.
@@ -60,7 +60,7 @@ const TRAFFIC_CONTROL: RangeInclusive<u16> = libc::RTM_NEWQDISC..=libc::RTM_GETA
 /// Which notices a subscription is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Interest {
-    /// Links, addresses, routes, rules, settings and next hops; what is removed from the traffic control of devices.
+    /// Links, addresses, routes, rules, settings and next hops; removals from the traffic control of devices.
     Host,
     /// The same without traffic control, and removals of nftables.
     HostAndTables,
@@ -68,7 +68,7 @@ pub enum Interest {
     Neighbourhood,
 }
 
-/// Hears of changes as long as it lives.
+/// Listens for changes of the host until dropped.
 #[derive(Debug)]
 pub struct Observer {
     shared: Arc<Shared>,
@@ -84,25 +84,24 @@ struct Shared {
     queues: Mutex<Vec<Weak<Queue>>>,
     facts: Mutex<Facts>,
     ways: Mutex<Ways>,
-    /// The networks that each service had behind its devices when it last ran: they stay its own while it is started
-    /// again.
+    /// The networks behind each service's devices in its last run: a restarting service still owns these networks.
     networks: Mutex<BTreeMap<u8, BTreeSet<Prefix>>>,
     end: EventFd,
 }
 
-/// Whether routes lead to the few addresses that were asked for, since the last notice.
+/// Answers of [`Observer::has_way`] since the last notice.
 #[derive(Debug)]
 struct Ways {
     routes: Routes,
     known: BTreeMap<IpAddr, bool>,
 }
 
-/// What is remembered of the host.
+/// The known state of the host.
 #[derive(Debug, Default)]
 struct Facts {
     /// Interface, address and prefix length.
     addresses: BTreeSet<(u32, IpAddr, u8)>,
-    /// Of IPv4, by interface; -1 is `all`.
+    /// The reverse path filters of IPv4, by interface; -1 is `all`.
     reverse_path_filters: BTreeMap<i32, u32>,
 }
 
@@ -134,7 +133,7 @@ struct Sockets {
 }
 
 impl Observer {
-    /// Hears of changes from now on.
+    /// Starts listening for changes.
     ///
     /// # Errors
     /// When there are no descriptors left, the kernel cannot be asked, or no thread can be started.
@@ -171,7 +170,8 @@ impl Observer {
         lock(&self.shared.facts).addresses.iter().map(|&(_, address, _)| address).collect()
     }
 
-    /// The numbers of interfaces that drop IPv4 packets whose answers would leave elsewhere.
+    /// The numbers of interfaces with a strict reverse path filter: an IPv4 packet is dropped if its answer would leave
+    /// by another interface.
     #[must_use]
     pub fn strict_interfaces(&self) -> Vec<u32> {
         let facts = lock(&self.shared.facts);
@@ -189,12 +189,12 @@ impl Observer {
         *known.entry(to).or_insert_with(|| routes.towards(to) != NextHop::Nowhere)
     }
 
-    /// The networks that a service had behind its devices when it last ran.
+    /// The networks behind a service's devices in its last run.
     pub(crate) fn networks(&self, owner: Owner) -> BTreeSet<Prefix> {
         lock(&self.shared.networks).get(&owner.position()).cloned().unwrap_or_default()
     }
 
-    /// A service has these networks behind its devices.
+    /// Notes the networks behind a service's devices.
     pub(crate) fn note_networks(&self, owner: Owner, networks: BTreeSet<Prefix>) {
         lock(&self.shared.networks).insert(owner.position(), networks);
     }
@@ -210,7 +210,7 @@ impl Drop for Observer {
 }
 
 impl Subscription {
-    /// Calls `each` with the notices that wait, `most` at most; returns whether any was lost.
+    /// Calls `each` with up to `most` waiting notices; returns whether any was lost.
     pub fn read(&mut self, most: usize, mut each: impl FnMut(Message<'_>)) -> bool {
         let (notices, is_lossy) = self.0.take(most);
         notices.iter().for_each(|it| each(Message::new(it.kind, &it.body)));
@@ -280,7 +280,7 @@ impl Shared {
         if let Some(removals) = sockets.tables.as_mut().filter(|_| tables) {
             is_lossy |= removals.read(READS, &mut take)?;
         }
-        // Whoever is told finds the facts as the notice left them, or newer.
+        // The facts come first: a service that reads a notice must find them up to date.
         let mut facts = lock(&self.facts);
         notices.iter().for_each(|it| facts.take(Message::new(it.kind, &it.body)));
         drop(facts);
@@ -384,7 +384,7 @@ impl Queue {
         }
     }
 
-    /// Some notices are missing, so those that wait are worth nothing.
+    /// Drops all waiting notices: they are worth nothing once others are missing.
     fn lose(&self) {
         *lock(&self.waiting) = Waiting { is_lossy: true, ..Waiting::default() };
         self.wake();
@@ -397,14 +397,14 @@ impl Queue {
         waiting.octets -= notices.iter().map(|it| it.body.len()).sum::<usize>();
         let is_lossy = std::mem::take(&mut waiting.is_lossy);
         if waiting.is_empty() {
-            // It only says that nobody had written.
+            // An error only means that the event was not set.
             let _ = self.event.read();
         }
         (notices, is_lossy)
     }
 
     fn wake(&self) {
-        // It fails only when the descriptor is readable anyway.
+        // Writing fails only when the descriptor is readable anyway.
         let _ = self.event.write(1);
     }
 }
@@ -441,7 +441,7 @@ impl Interest {
     }
 }
 
-/// Whether a notice begins with the family of IPv4, as those of addresses, routes and settings do.
+/// Whether a notice begins with the family of IPv4; notices of addresses, routes and settings begin with a family.
 fn is_v4(message: Message<'_>) -> bool {
     message.fixed::<1>().is_some_and(|[family]| i32::from(*family) == libc::AF_INET)
 }

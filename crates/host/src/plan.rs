@@ -1,11 +1,11 @@
-//! Decides what to change in the kernel, from what a service wants and what there is.
+//! Compares the entries that a service wants with the kernel's, and plans the changes.
 //!
 //! ```text
 //!   wanted ───┐
 //!             ├─▶ plan ──▶ operations, in an order that never lets packets leave in clear
-//!   observed ─┘        └─▶ obstacles: what is wanted and cannot be had, because it is another program's
+//!   observed ─┘        └─▶ obstacles: wanted entries in whose place another program has a route
 //! ```
-//! A plan touches nothing that another program made.
+//! A plan leaves other programs' entries alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,36 +16,36 @@ use nix::libc;
 use crate::desired::DeviceRoutes;
 use crate::entry::{Entry, Found, Owner, Place, Table, metric};
 
-/// What there is in the kernel, as far as it concerns a service.
+/// The kernel's entries that concern a service.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Observed {
     /// Devices that are switched on, and their addresses.
     pub(crate) devices: BTreeSet<Entry>,
     /// Routes and rules that the service made.
     pub(crate) ours: BTreeSet<Entry>,
-    /// Routes of others in tables of our own, and in the main table those to networks that the service wants.
+    /// Routes of other programs in our own tables, and in the main table to networks of the service.
     pub(crate) others: Vec<Found>,
-    /// Numbers of ours that other programs use, and for what.
+    /// Complaints about other programs that use our numbers.
     pub(crate) clashes: BTreeSet<String>,
 }
 
-/// What to do.
+/// Changes to make, and the obstacles.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Plan {
-    /// In this order.
+    /// The changes, in order.
     pub(crate) operations: Vec<Operation>,
-    /// Routes of other programs that have the place of ours.
+    /// Wanted entries, each with another program's route in its place.
     pub(crate) obstacles: BTreeMap<Entry, Found>,
 }
 
 /// A change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
-    /// Adds what is not there.
+    /// Adds a missing entry.
     Add(Entry),
-    /// Puts a route in the place of one of ours, or of one that another service of ours has left.
+    /// Replaces a route of ours, or a route left by another service of ours.
     TakeOver(Entry),
-    /// Removes what the service made.
+    /// Removes an entry of the service.
     Remove(Entry),
 }
 
@@ -54,12 +54,12 @@ pub enum Operation {
 pub struct Rival {
     /// As `ip route` writes it.
     pub(crate) said: String,
-    /// Whether packets would go by it beside ours, or ours cannot stand beside it.
+    /// Whether its metric is better than our route's, or the same.
     pub(crate) wins: bool,
 }
 
 impl Observed {
-    /// Another program uses a number of ours, which a key of `[host]` sets.
+    /// Notes that another program uses a number of ours, which `key` in `[host]` sets.
     pub fn clash(&mut self, what: &str, number: u32, key: &str, used: &impl fmt::Display) {
         self.clashes.insert(format!(
             "another program uses our {what} {number}: {used}; `{key}` in [host] chooses other numbers"
@@ -75,8 +75,8 @@ impl Observed {
         }
     }
 
-    /// Routes of other programs in the main table to networks behind these devices: the best for each network. A
-    /// default route never counts: ours stands beside it.
+    /// The best route of other programs in the main table to each network behind these devices. Default routes do
+    /// not count: ours stand in tables of their own.
     pub fn rivals(&self, devices: &[DeviceRoutes]) -> BTreeMap<Prefix, Rival> {
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         let by_ours = |device| devices.iter().any(|it| it.device == device);
@@ -103,10 +103,10 @@ impl Observed {
     }
 }
 
-/// Plans how what the service made becomes exactly what it wants.
+/// Plans the changes after which the service has exactly the wanted entries.
 ///
-/// First comes what refuses packets, then what carries them, then rules that lead packets there; what is wanted no
-/// more goes in the opposite order. So a packet to a network of ours never finds a moment without both.
+/// Entries that refuse packets are added first, then entries that carry packets, then rules. Surplus entries are
+/// removed in the opposite order. So at each moment, a packet to a network of ours is carried or refused.
 pub fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let held: BTreeMap<Place, &Found> =
@@ -119,7 +119,7 @@ pub fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
             continue;
         }
         if let Some(before) = entry.place().and_then(|place| own.get(&place)) {
-            // By another device, or from another address.
+            // Our route stands there, but by another device or with another source address.
             plan.operations.push(Operation::TakeOver(entry));
             replaced.insert(*before);
             continue;
@@ -127,7 +127,7 @@ pub fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
         match entry.place().and_then(|place| held.get(&place)) {
             None => plan.operations.push(Operation::Add(entry)),
             Some(found) if is_left(found) => plan.operations.push(Operation::TakeOver(entry)),
-            // Whoever made it, it does what ours would do.
+            // A route of another program with the same effect is good enough.
             Some(found) if is_same(entry, found) => {}
             Some(found) => {
                 plan.obstacles.insert(entry, **found);
@@ -140,8 +140,8 @@ pub fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
     plan
 }
 
-/// Lets routes stand aside whose place other programs' routes have, or would have as soon as ours were gone;
-/// returns their networks.
+/// Lets our routes stand aside where another program's route wins, or would win as soon as ours were gone; returns
+/// the networks of routes that newly stand aside.
 pub fn displace(devices: &mut [DeviceRoutes], rivals: &BTreeMap<Prefix, Rival>) -> Vec<Prefix> {
     let mut all = Vec::new();
     for device in devices {
@@ -159,12 +159,12 @@ pub fn displace(devices: &mut [DeviceRoutes], rivals: &BTreeMap<Prefix, Rival>) 
     all
 }
 
-/// Whether another's route delivers to this host what an entry would.
+/// Whether another program's route and our entry both deliver packets to this host.
 fn is_same(entry: Entry, found: &Found) -> bool {
     matches!(entry, Entry::Here { .. }) && found.kind == libc::RTN_LOCAL
 }
 
-/// Whether a route is what a service of ours has left: no way for a packet.
+/// Whether a route was left by a service of ours: a route that refuses packets.
 pub fn is_left(found: &Found) -> bool {
     Owner::of(found.protocol).is_some() && found.kind == libc::RTN_UNREACHABLE
 }

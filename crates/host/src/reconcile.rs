@@ -1,4 +1,4 @@
-//! Keeps what a service wants of the host, whoever changes it.
+//! Keeps the kernel entries that a service wants, and repairs changes by other programs.
 //!
 //! ```text
 //!   DeviceRoutes, leads ──▶ Reconciler ──▶ plan ──▶ the kernel     a start takes over what a crash has left;
@@ -35,96 +35,96 @@ use crate::observer::{Interest, Observer, Subscription};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
 
-/// Notices of the kernel's that are read before packets have their turn.
+/// Kernel notices read before packets have their turn.
 const READS: usize = 64;
-/// Times in a row that somebody may change what is ours and find it put back at once, and until the next
-/// time after that: whoever removes it again and again is not worth more of the thread.
+/// The most repairs at once, and the interval of further repairs: a program that removes our entries again and again is
+/// not worth more of the thread.
 const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Until what was refused is tried again.
+/// Until refused entries are tried again.
 const RETRY: Duration = Duration::from_secs(12);
-/// Between two looks at settings of our devices of whose changes the kernel says nothing.
+/// Between two checks of our devices' settings, because the kernel does not report changes of settings.
 const SETTINGS_INTERVAL: Duration = Duration::from_millis(500);
-/// Faults of a kind shown to an operator at most; thousands of routes may have faults.
+/// The most faults of a kind shown to an operator: thousands of routes may have faults.
 const FAULTS: usize = 8;
 
-/// What [`Reconciler::kept_out`] counts.
+/// The counter of [`Reconciler::kept_out`].
 pub static IN_CLEAR: Counter = Counter::counter(
     "packets_in_clear",
     "packets",
     "Packets that came in clear in the name of hosts behind the devices, and were dropped.",
 );
 
-/// Keeps what one service wants of the host.
+/// Keeps the kernel entries of one service.
 pub struct Reconciler {
     owner: Owner,
     netlink: Netlink,
-    /// Absent where nothing is wanted any more.
+    /// Absent if entries are only listed or removed.
     observer: Option<Arc<Observer>>,
     foreign: Rivals,
-    /// Numbers of ours that other programs use.
+    /// Complaints about other programs that use our numbers.
     clashes: BTreeSet<String>,
     /// Devices whose settings cannot be changed, and why.
     refused: BTreeMap<String, String>,
-    /// What the service wants: for its devices, and besides.
+    /// The service's devices, and entries wanted besides.
     devices: Vec<DeviceRoutes>,
     besides: BTreeSet<Entry>,
     wanted: BTreeSet<Entry>,
-    /// What is wanted and not there, and why.
+    /// Wanted entries that the kernel lacks, and why.
     missing: BTreeMap<Entry, String>,
-    /// Keeps out what comes otherwise than by the devices in the name of those behind them.
+    /// Drops packets with source addresses behind the devices that come by other interfaces.
     fence: Option<Fence>,
     /// Interfaces of the MANET.
     radios: BTreeSet<String>,
-    /// Whether routes of ours take the place of others'.
+    /// How routes of ours treat other programs' routes.
     precedence: Precedence,
     /// Changed reverse path filters of interfaces: strict ones would refuse packets whose answers leave by the device.
     loosened: Settings,
     /// Routes of other programs added since to our networks, as `ip route` writes them.
     displacing: BTreeMap<Prefix, String>,
-    /// Whether looking for what is missing is put off, because others change it all the time.
+    /// Whether repairs are put off, because others change our entries all the time.
     is_put_off: bool,
-    /// Whether the service ran before in this process and has not followed anything since: whatever has come in the way
-    /// meanwhile is a fault, and no reason not to start.
+    /// Whether a restarted service has not set its entries yet: obstacles that came meanwhile are faults, and do not
+    /// prevent the start.
     is_restart: bool,
 }
 
-/// Whether new routes of ours take the place of other programs' routes that would win.
+/// How new routes of ours treat other programs' routes that would win.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Precedence {
-    /// They do.
+    /// Our routes come first.
     Ours,
-    /// They do not, unless this key of the configuration is set.
+    /// Our routes are refused, unless this key of the configuration is set.
     OursWith(&'static str),
-    /// They do not.
+    /// Our routes are refused.
     Theirs,
 }
 
-/// What came of a look at the kernel.
+/// The result of a look at the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
     /// Routes, rules and addresses that were put back.
     pub restored: u64,
-    /// Routes that stand aside now because others' came.
+    /// Routes that newly stand aside for other programs' routes.
     pub displaced: u64,
     /// Whether this host may have other addresses now.
     pub has_addresses: bool,
 }
 
-/// Routes of other programs in the main table, as they were when the kernel was last asked.
+/// Routes of other programs in the main table, at the last question to the kernel.
 #[derive(Debug, Default)]
 struct Rivals {
-    /// The networks that they lead to.
+    /// The networks of the question.
     networks: BTreeSet<Prefix>,
     routes: Vec<Found>,
 }
 
-/// How much is asked about routes of other programs.
+/// Which tables are searched for routes of other programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Foreign {
-    /// Those in tables of our own; the main table's are known, as no notice has said otherwise.
+    /// Our own tables; the main table's routes are known, because no notice has reported a change.
     OfOurTables,
-    /// All.
+    /// All tables.
     OfAllTables,
 }
 
@@ -137,7 +137,7 @@ struct Refused {
 }
 
 impl Reconciler {
-    /// Wants nothing yet. `radios` are the interfaces of the MANET, if there is one.
+    /// Wants nothing yet. `radios` are the interfaces of the MANET, if any.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -169,8 +169,8 @@ impl Reconciler {
         })
     }
 
-    /// The reconciler of a service that follows what `observer` hears, and that ran before in this process if
-    /// `is_restart`.
+    /// The reconciler of a service, for changes heard by `observer`. With `is_restart`, the service ran before in this
+    /// process.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -184,10 +184,10 @@ impl Reconciler {
         Self::open(owner, Some(observer), radios, precedence, is_restart)
     }
 
-    /// From now on these devices lead to the networks behind them; what an earlier run has left is taken over.
+    /// Wants routes to the networks behind these devices from now on; takes over the entries left by an earlier run.
     ///
     /// # Errors
-    /// When a route is taken or refused, with the remedy. All is as before then.
+    /// When a route is taken or refused, with the remedy. Nothing has changed then.
     pub fn follow(&mut self, mut devices: Vec<DeviceRoutes>) -> anyhow::Result<()> {
         for device in &mut devices {
             let before = self.devices.iter().find(|before| before.device == device.device);
@@ -198,7 +198,7 @@ impl Reconciler {
         enable_v6(&devices);
         let observed =
             self.observe(&devices, Foreign::OfAllTables).context("cannot ask for routes")?;
-        // What was ours before a crash is ours still: who starts anew must not fail for a route that came meanwhile.
+        // Networks of ours before a crash are ours still: a restart must not fail for a route that came meanwhile.
         let left = observed.ours.iter().filter_map(|entry| Some(entry.place()?.0));
         let before = self.devices.iter().flat_map(DeviceRoutes::networks);
         let mut ours: BTreeSet<_> = left.chain(before).collect();
@@ -218,7 +218,7 @@ impl Reconciler {
         self.displacing
             .retain(|network, _| devices.iter().any(|it| it.displaced.contains(network)));
         self.devices = devices;
-        // Where ours takes the place of another's as the configuration says, nobody need be told.
+        // Nobody need be told of routes of ours that come first by the configuration.
         self.tell_displaced(displaced.iter().filter(|network| ours.contains(network)), &rivals);
         self.loosen();
         if let Some(fence) = &mut self.fence {
@@ -227,10 +227,10 @@ impl Reconciler {
         Ok(())
     }
 
-    /// From now on these entries are wanted besides those of devices.
+    /// Wants these entries from now on, besides the entries of devices.
     ///
     /// # Errors
-    /// When the kernel takes one of them not. All is as before then.
+    /// When the kernel refuses an entry. Nothing has changed then.
     pub fn follow_besides(&mut self, besides: BTreeSet<Entry>) -> anyhow::Result<()> {
         self.set(&self.devices.clone(), &besides)?;
         self.besides = besides;
@@ -252,13 +252,13 @@ impl Reconciler {
         self.fence.as_ref().map_or(0, Fence::dropped)
     }
 
-    /// Where the service sends to.
+    /// The addresses that the service sends to.
     #[must_use]
     pub fn endpoints(&self) -> BTreeSet<IpAddr> {
         self.devices.first().map(|device| device.endpoints.clone()).unwrap_or_default()
     }
 
-    /// The service sends to these.
+    /// Sets the addresses that the service sends to.
     pub fn set_endpoints(&mut self, endpoints: &BTreeSet<IpAddr>) {
         let mut devices = self.devices.clone();
         for device in &mut devices {
@@ -315,12 +315,12 @@ impl Reconciler {
         faults
     }
 
-    /// Makes the kernel have exactly what is wanted; existing entries stay untouched. At a restart, what cannot be had is
-    /// missing for now; otherwise all is as before then.
+    /// Makes the kernel have exactly the wanted entries; existing ones stay untouched. At a restart, entries that
+    /// cannot be added are missing for now; otherwise an error undoes all.
     fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
         let wanted = wanted(devices, besides);
         let mut plan = Plan::default();
-        // Obstacles may be gone with their device, of which the kernel says nothing.
+        // Obstacles may be gone with their device: the kernel does not report such losses.
         for foreign in [Foreign::OfOurTables, Foreign::OfAllTables] {
             let observed = self.observe_for(devices, &wanted, foreign);
             plan = plan::plan(&wanted, &observed.context("cannot ask the kernel")?);
@@ -338,7 +338,7 @@ impl Reconciler {
         for operation in operations {
             match (operation, self.carry_out(operation)) {
                 (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => added.push(entry),
-                // It comes when the device is up again.
+                // The entry is added when the device is up again.
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error))
                     if self.is_restart || is_down(entry, &error) =>
                 {
@@ -368,7 +368,7 @@ impl Reconciler {
         let wanted = wanted(&devices, &self.besides);
         let Plan { operations, obstacles } = plan::plan(&wanted, &observed);
         if !obstacles.is_empty() && foreign == Foreign::OfOurTables {
-            // They may be gone with their device, of which the kernel says nothing.
+            // Obstacles may be gone with their device: the kernel does not report such losses.
             return self.look(Foreign::OfAllTables);
         }
         let mut missing = taken(obstacles);
@@ -376,7 +376,7 @@ impl Reconciler {
         for operation in operations {
             match (operation, self.carry_out(operation)) {
                 (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => {
-                    // What stands aside for the first time was not gone.
+                    // An entry that newly stands aside was not gone.
                     restored += u64::from(self.wanted.contains(&entry));
                 }
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
@@ -409,12 +409,12 @@ impl Reconciler {
         }
     }
 
-    /// Whether something that is wanted could not be made, and may be another time.
+    /// Whether a wanted entry or the fence could not be made; another try may succeed.
     fn has_refused(&self) -> bool {
         !self.missing.is_empty() || self.fence.as_ref().is_some_and(Fence::has_fault)
     }
 
-    /// Whether the kernel reports that something of ours went.
+    /// Whether the kernel reports the loss of an entry of ours.
     fn is_concerned(&self, message: Message<'_>) -> bool {
         let is_gone =
             || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
@@ -440,7 +440,7 @@ impl Reconciler {
         }
     }
 
-    /// Whether the kernel reports that a route of others came to the place of ours or went from there.
+    /// Whether the kernel reports that another program's route came to the place of our route, or left the place.
     fn is_foreign(&self, message: Message<'_>) -> bool {
         match message.kind {
             libc::RTM_DELROUTE => self.is_where_ours_are(message, false),
@@ -449,8 +449,8 @@ impl Reconciler {
         }
     }
 
-    /// Whether a message reports a route of others in the place of ours; a route by our devices is no such route
-    /// when it `came`.
+    /// Whether a message reports another program's route in the place of ours. New routes by our devices do not count:
+    /// `came` says that the route is new.
     fn is_where_ours_are(&self, message: Message<'_>, came: bool) -> bool {
         let Some(Found { to, table, protocol, device, .. }) = Found::parse(message) else {
             return false;
@@ -490,7 +490,7 @@ impl Reconciler {
         );
     }
 
-    /// Gives our devices their settings, of whose changes the kernel says nothing.
+    /// Gives our devices their settings again: the kernel does not report changes of settings.
     fn keep_settings(&mut self) {
         for device in self.devices.iter().filter(|device| device.speaks) {
             let name = &device.name;
@@ -510,8 +510,8 @@ impl Reconciler {
         }
     }
 
-    /// Where the packets of the peers may come by: without our mark the way back to them is the device,
-    /// and interfaces that filter by the way back would drop them.
+    /// Loosens strict reverse path filters of interfaces where the peers' packets may arrive. Without our mark the way
+    /// back to a peer is the device, so strict filters would drop the packets.
     fn loosen(&mut self) {
         self.keep_settings();
         let Some(observer) = &self.observer else { return };
@@ -526,7 +526,7 @@ impl Reconciler {
         }
     }
 
-    /// What there is in the kernel for these devices and what is wanted besides.
+    /// Reads the kernel's entries for these devices, and for the entries wanted besides.
     fn observe(&mut self, devices: &[DeviceRoutes], foreign: Foreign) -> io::Result<Observed> {
         let wanted = wanted(devices, &self.besides);
         self.observe_for(devices, &wanted, foreign)
@@ -543,7 +543,7 @@ impl Reconciler {
             observed.devices.extend(links::state(&mut self.netlink, device.device)?);
         }
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
-        // A network that is displaced later has a table then.
+        // Also the tables of networks that may be displaced later.
         let mut tables: BTreeSet<_> = wanted.iter().filter_map(|entry| entry.own_table()).collect();
         tables.extend(networks.iter().filter_map(|to| {
             let owner = self.owner;
@@ -614,7 +614,7 @@ impl Reconciler {
         Ok(observed)
     }
 
-    /// What `choose` takes of the routes that answer a question.
+    /// The routes in the answer to a question, chosen and converted by `choose`.
     fn found<T>(
         &mut self,
         request: &Request,
@@ -635,7 +635,7 @@ impl Reconciler {
         let entry = match operation {
             Operation::Add(entry) => {
                 return match self.netlink.ask(&entry.add(owner, false), |_| {}) {
-                    // The kernel takes no rule twice, whoever made the first.
+                    // The kernel takes no rule twice, so another program has made the same rule.
                     Err(error)
                         if error.raw_os_error() == Some(libc::EEXIST)
                             && matches!(entry, Entry::Rule { .. }) =>
@@ -672,7 +672,7 @@ impl Reconciler {
     }
 }
 
-/// What is missing because other programs' routes have its place, and why.
+/// Entries that are missing because other programs' routes have their place, and why.
 fn taken(obstacles: BTreeMap<Entry, Found>) -> BTreeMap<Entry, String> {
     let why = |found| {
         format!(
@@ -682,7 +682,7 @@ fn taken(obstacles: BTreeMap<Entry, Found>) -> BTreeMap<Entry, String> {
     obstacles.into_iter().map(|(entry, found)| (entry, why(found))).collect()
 }
 
-/// All that is wanted.
+/// All wanted entries.
 fn wanted(devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> BTreeSet<Entry> {
     devices.iter().flat_map(DeviceRoutes::entries).chain(besides.iter().copied()).collect()
 }
@@ -691,7 +691,7 @@ fn of_network(network: Prefix) -> DeviceRoutes {
     DeviceRoutes { routes: vec![(String::new(), network)], ..DeviceRoutes::default() }
 }
 
-/// Lets devices carry IPv6 that lead to networks of it.
+/// Switches IPv6 on for devices with IPv6 networks or addresses.
 fn enable_v6(devices: &[DeviceRoutes]) {
     for device in devices {
         let addresses = device.addresses.iter().map(Prefix::address);
@@ -702,12 +702,12 @@ fn enable_v6(devices: &[DeviceRoutes]) {
     }
 }
 
-/// Whether it is something of a device while that is down.
+/// Whether an entry failed because its device is down or gone.
 fn is_down(entry: Entry, error: &io::Error) -> bool {
     entry.device().is_some() && matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
 }
 
-/// A machine without IPv6 has no routes of it, and none of ours.
+/// Takes an error for an empty answer if the machine lacks IPv6.
 fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
     match error.raw_os_error() {
         Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP) => Ok(Vec::new()),
@@ -715,7 +715,7 @@ fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
     }
 }
 
-/// Gives up all that a service has in the kernel, whether it runs or not.
+/// Removes all kernel entries of a service, whether the service runs or not.
 pub fn give_up(owner: Owner) {
     let none = |mut it: Reconciler| it.set(&[], &BTreeSet::new());
     let opened = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs, false);
@@ -728,11 +728,11 @@ pub fn give_up(owner: Owner) {
 /// Removes the routes and rules left by any service in this network namespace, and returns the removed ones.
 ///
 /// # Errors
-/// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
+/// When a gateway runs, the kernel cannot be asked, or the right to change entries is missing.
 pub fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
     for (owner, found) in found()? {
-        // Routes by the device are there only as long as the device.
+        // Routes by a device last only as long as the device.
         if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
             bail!(
                 "a gateway runs in this network namespace: end `trackway run`, which removes them"
@@ -774,7 +774,7 @@ fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
 pub struct Watch {
     changes: Subscription,
     looks: Budget,
-    /// When to look whether all is there, if something may be missing, and how far.
+    /// When to look for missing entries, if any may be missing, and in which tables for other programs' routes.
     look_at: Option<Time>,
     foreign: Foreign,
     /// When to look at settings of our devices again.
@@ -782,7 +782,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Hears of changes from now on: to be opened before the reconciler, so that nothing is missed between both.
+    /// Listens for changes from now on. To be opened before the reconciler, so that no change is missed in between.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -840,7 +840,7 @@ impl Watch {
                 outcome = of.look(self.foreign)?;
                 self.foreign = Foreign::OfOurTables;
                 of.is_put_off = false;
-                // What was refused may not be the next time.
+                // A refused entry may succeed the next time.
                 self.look_at = of.has_refused().then_some(now + RETRY);
             } else {
                 if !of.is_put_off {
@@ -861,7 +861,7 @@ impl AsFd for Watch {
     }
 }
 
-/// What a single-threaded service wants, kept by the thread of the service.
+/// Keeps the kernel entries of a single-threaded service, on the service's own thread.
 pub struct Kept {
     reconciler: Reconciler,
     watch: Watch,
@@ -869,8 +869,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps these devices and what is behind them; routes of others do not give way, unless the service had these
-    /// networks before in this process.
+    /// Keeps these devices and the routes to the networks behind them. A better route of another program is an error,
+    /// unless the service had the network before in this process.
     ///
     /// # Errors
     /// When a route is taken or refused, with the remedy.
@@ -910,7 +910,7 @@ impl Kept {
         self.observer.addresses()
     }
 
-    /// What is kept.
+    /// The reconciler of the service.
     pub fn reconciler(&mut self) -> &mut Reconciler {
         &mut self.reconciler
     }
@@ -921,8 +921,7 @@ impl Kept {
         self.watch.next_timeout()
     }
 
-    /// Puts right what others have changed, if there is something to read or something is due, and returns what
-    /// that was.
+    /// Repairs changes by others, if notices wait or a time has come, and returns the result.
     ///
     /// # Errors
     /// When the kernel cannot be asked.

@@ -10,7 +10,7 @@ use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 
 const FIXED: usize = 12;
-/// Asks for the route as it was made, without what was learnt since (`linux/rtnetlink.h`).
+/// Asks for the route as configured, without values learnt since (`linux/rtnetlink.h`).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTAX_MTU: u16 = 2;
 const RTA_VIA: u16 = 18;
@@ -34,7 +34,7 @@ pub enum NextHop {
     Nowhere,
 }
 
-/// Asks the kernel.
+/// Asks the kernel for routes.
 #[derive(Debug)]
 pub struct Routes {
     netlink: Netlink,
@@ -53,8 +53,8 @@ impl Routes {
 
     /// The next hop of a flow, which came by the interface numbered `came_by` or is this node's.
     ///
-    /// Rules by source, incoming interface, protocol and ports are heeded; those by a mark are
-    /// not, because nobody but the kernel knows the mark.
+    /// Rules by source, incoming interface, protocol and ports are heeded; rules by a mark are not, because only the
+    /// kernel knows the mark.
     pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
         let whole = self.ask(flow, Some(flow.source), came_by);
         let answer = match whole {
@@ -147,7 +147,7 @@ impl Routes {
     }
 }
 
-/// The MTU that a route was made with.
+/// The configured MTU of a route.
 fn mtu(message: Message<'_>) -> Option<usize> {
     let metrics = message.attributes(FIXED).find(|(kind, _)| *kind == libc::RTA_METRICS)?.1;
     let (_, value) = netlink::attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU)?;

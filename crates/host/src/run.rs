@@ -18,21 +18,21 @@ use nix::unistd::{AccessFlags, Uid, access};
 
 /// The folder of the locks that root's gateways hold, beside the folders of gateways.
 pub const LOCKS: &str = "lock";
-/// The folder with a folder for each network namespace's gateway, where its sockets are, and what outlives a crash.
+/// The folder with a folder for each network namespace's gateway: sockets, and notes that outlive a crash.
 pub const RUN: &str = "/run/trackway";
-/// How the names of files begin that a gateway leaves to the one after it: see `settings` and `companions`.
+/// Beginnings of the names of files that a gateway leaves to its successor: see `settings` and `companions`.
 pub const NOTES: [&str; 3] = ["settings", "hfpep-", "numbers"];
 /// The name of a gateway's control socket in its folder.
 pub const SOCKET: &str = "control.sock";
 
-/// The folder of this network namespace's gateway, where this user can have one.
+/// The folder of this network namespace's gateway, in a place that this user may write to.
 #[must_use]
 pub fn folder() -> PathBuf {
     base().join(namespace().to_string())
 }
 
-/// Where this user's gateways have their folders. It stays the same for a process, whoever the process becomes and
-/// whatever is removed.
+/// The folder above the folders of this user's gateways. A process keeps the first answer, even if its user changes or
+/// folders are removed.
 #[must_use]
 pub fn base() -> PathBuf {
     static BASE: OnceLock<PathBuf> = OnceLock::new();
@@ -58,14 +58,14 @@ pub struct FolderWatch(Inotify);
 
 impl FolderWatch {
     /// # Errors
-    /// When this user has no more of them, or there are no descriptors left.
+    /// When this user may have no more watches, or no descriptors are left.
     pub fn open() -> io::Result<Self> {
         let watch = Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
         watch.follow();
         Ok(watch)
     }
 
-    /// Passes over what has come; from now on hears of the folders as they are now.
+    /// Skips all waiting events, and watches the folders that exist now.
     pub fn read(&self) {
         while self.0.read_events().is_ok_and(|events| !events.is_empty()) {}
         self.follow();
@@ -80,7 +80,7 @@ impl FolderWatch {
             | AddWatchFlags::IN_ONLYDIR;
         let base = base();
         for folder in [base.parent(), Some(&base), Some(&base.join(LOCKS)), Some(&folder())] {
-            // What is missing is heard of when it comes, by its parent.
+            // The watch of the parent reports a missing folder when the folder is made.
             let _ = folder.map(|folder| self.0.add_watch(folder, what));
         }
     }
@@ -109,8 +109,8 @@ pub fn is_running() -> bool {
     })
 }
 
-/// Locks a file for this process alone. Programs that look whether a gateway runs hold its lock for a moment, and so
-/// does a gateway that clears away what others left; they are waited for, for half a second at most.
+/// Locks a file for this process alone. Waits up to half a second, because programs that look for a running gateway
+/// hold its lock for a moment, and so does a gateway that clears leftovers away.
 ///
 /// # Errors
 /// `EWOULDBLOCK` when a gateway holds the lock, or as flock(2) says.
@@ -127,11 +127,11 @@ pub fn try_lock(mut file: File) -> Result<Flock<File>, (File, Errno)> {
     }
 }
 
-/// Where the control socket of this network namespace may be that this user's programs ask, the likeliest place first.
+/// Possible places of this network namespace's control socket, for programs of this user, the likeliest first.
 #[must_use]
 pub fn candidates() -> Vec<PathBuf> {
     let own = base();
-    // Anybody can make one in /tmp that is called as ours would be.
+    // Anybody can make a folder in /tmp with the name that ours would have.
     let mut bases = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
     if !bases.iter().any(|base| base == Path::new(RUN)) {
         bases.push(RUN.into());
@@ -147,15 +147,15 @@ pub fn is_ours(folder: &Path) -> bool {
     })
 }
 
-/// Opens the file of a lock; with `creates`, makes it if it is missing.
+/// Opens the file of a lock; with `creates`, makes a missing file.
 ///
 /// # Errors
-/// When it cannot be opened or made.
+/// When the file cannot be opened or made.
 pub fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     match options.open(path) {
-        // The kernel may refuse to open another user's file in a shared folder for who would create it.
+        // The kernel may refuse to open another user's file in a shared folder with the flag to create.
         Err(error) if creates && error.kind() == ErrorKind::NotFound => {
             options.write(true).create(true).truncate(false).mode(0o600).open(path)
         }

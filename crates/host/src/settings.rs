@@ -23,9 +23,9 @@ use tracing::{debug, info, warn};
 use crate::fault::{self, Fault};
 use crate::run;
 
-/// All that are ever changed: a file says nothing of others.
+/// The only settings that are ever changed: lines of a file about others are ignored.
 const KEYS: [&str; 4] = ["accept_redirects", "forwarding", "rp_filter", "send_redirects"];
-/// What gateways set them to.
+/// The values that gateways set, in the order of [`KEYS`].
 const OURS: [&str; 4] = ["0", "1", "2", "0"];
 /// Octets read of a file at most.
 const LONGEST: u64 = 1 << 20;
@@ -37,7 +37,7 @@ static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new() }
 #[derive(Debug, Default)]
 pub struct Settings {
     changed: Vec<Changed>,
-    /// What could not be changed, and why.
+    /// Settings that could not be changed, and why.
     refused: BTreeMap<String, String>,
 }
 
@@ -74,7 +74,7 @@ impl Settings {
         }
         let [of, what, now] = [interface, key, value].map(str::to_owned);
         let changed = Changed { interface: of, key: what, before: before.clone(), now };
-        // An interface that went and came begins with the defaults; the first value is given back.
+        // An interface that was removed and made again starts with the defaults; the first value is given back.
         let is_first = !self.changed.iter().any(|it| it.path() == changed.path());
         if is_first {
             memory().add(changed.clone());
@@ -100,7 +100,7 @@ impl Settings {
         }
     }
 
-    /// What could not be changed, in words for an operator.
+    /// Settings that could not be changed, in words for an operator.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         self.refused.values().map(|why| Fault::new(&fault::SETTING, why))
     }
@@ -121,12 +121,12 @@ pub fn keep_file() {
     }
 }
 
-/// Whether there are notes of settings that were changed.
+/// Whether a file of changed settings exists.
 pub(crate) fn has_notes() -> bool {
     fs::symlink_metadata(place()).is_ok()
 }
 
-/// The settings of interfaces that are as gateways set them, and not as new interfaces begin, in words for an operator.
+/// Settings of interfaces with a gateway's value instead of the default for new interfaces, in words for an operator.
 pub(crate) fn doubtful() -> Vec<String> {
     let mut said = Vec::new();
     for name in Settings::interfaces() {
@@ -145,7 +145,7 @@ pub(crate) fn doubtful() -> Vec<String> {
     said
 }
 
-/// What happens while a setting is not as it should be.
+/// The effect of a wrong setting.
 fn consequence(key: &str) -> &'static str {
     match key {
         "rp_filter" => "packets whose answers leave by a device of ours are dropped here",
@@ -186,7 +186,7 @@ pub fn give_back() -> anyhow::Result<Vec<String>> {
     };
     let mut text = String::new();
     let read = (&*locked).take(LONGEST).read_to_string(&mut text);
-    // It is removed even if it is no text: nobody will ever read it.
+    // The file is removed even if it is no text: nobody will ever read it.
     fs::remove_file(&at).with_context(said)?;
     read.with_context(said)?;
     let left: Vec<_> = text.lines().filter_map(Changed::parse).collect();
@@ -235,7 +235,7 @@ impl Changed {
     }
 }
 
-/// As it was.
+/// The setting with its value before.
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { interface, key, before, .. } = self;
@@ -243,7 +243,7 @@ impl fmt::Display for Changed {
     }
 }
 
-/// What is in the file.
+/// The content of the file.
 struct Memory {
     /// Open while there are changed settings to note.
     file: Option<Flock<File>>,
@@ -270,7 +270,7 @@ impl Memory {
 
     fn try_write(&mut self) -> io::Result<()> {
         if self.all.is_empty() {
-            // While it is locked nobody else has made another.
+            // While the file is locked nobody else has made another.
             return match self.file.take().map(|_locked| fs::remove_file(place())) {
                 Some(Err(error)) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

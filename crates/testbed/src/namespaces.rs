@@ -20,7 +20,7 @@ use crate::{Program, SOON, Signals};
 
 /// How the names of namespaces and temporary files begin; the number of our process follows.
 pub const PREFIX: &str = "twtest";
-/// Between pings.
+/// The time between pings.
 const GAP: Duration = Duration::from_millis(50);
 /// Octets of an ICMP echo header.
 const ECHO: usize = 8;
@@ -29,7 +29,7 @@ const ECHO: usize = 8;
 #[derive(Debug)]
 pub struct Namespaces {
     prefix: String,
-    /// The program `trackway` that runs in them.
+    /// The path of the program `trackway`.
     trackway: String,
     /// The signals that end waits early, in a benchmark.
     signals: Option<Signals>,
@@ -38,7 +38,7 @@ pub struct Namespaces {
     programs: Vec<Program>,
 }
 
-/// A cable that a namespace of its own emulates, between its interfaces `a` and `b`.
+/// An emulated cable between the interfaces `a` and `b` of a separate namespace.
 #[derive(Clone, Debug)]
 pub struct Emulated {
     /// The namespace.
@@ -50,7 +50,7 @@ pub struct Emulated {
 impl Namespaces {
     /// An empty set with a folder for its files; `trackway` is the program that runs as gateway and emulator.
     ///
-    /// The prefix of the names is this process's alone: other runs never meet them.
+    /// Names have a prefix of this process, so that other runs never use the same.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -64,13 +64,13 @@ impl Namespaces {
         Ok(Self { prefix, trackway, signals, names: Vec::new(), folder, programs: Vec::new() })
     }
 
-    /// The folder for files of this set.
+    /// The folder for the set's files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The program `trackway` that runs in them.
+    /// The path of the program `trackway`.
     #[must_use]
     pub fn trackway(&self) -> &str {
         &self.trackway
@@ -84,13 +84,13 @@ impl Namespaces {
         let name = format!("{}-{name}", self.prefix);
         self.ip(&["netns", "add", &name])?;
         self.names.push(name.clone());
-        // Without automatic addresses, a namespace sends only the packets that it is asked for.
+        // Without automatic addresses, a namespace sends no packets of its own accord.
         self.enable_v6(&name, false)?;
         self.ip(&["-n", &name, "link", "set", "dev", "lo", "up"])?;
         Ok(name)
     }
 
-    /// Lets a namespace speak IPv6, or not, on the interfaces that it has and will have.
+    /// Switches IPv6 on or off for the present and future interfaces of a namespace.
     ///
     /// # Errors
     /// When we are not root.
@@ -107,7 +107,7 @@ impl Namespaces {
     /// Joins two namespaces by a cable: each end is a namespace and the name of an interface.
     ///
     /// # Errors
-    /// When an interface of this name is there.
+    /// When an interface with such a name exists.
     pub fn cable(
         &self,
         (ns_a, if_a): (&str, &str),
@@ -122,7 +122,7 @@ impl Namespaces {
     }
 
     /// Joins two namespaces by an emulated cable: each end is a namespace, the name of an interface, and its address;
-    /// `options` are those of `trackway link`.
+    /// `options` go to `trackway link`.
     ///
     /// # Errors
     /// As [`Self::cable`] and [`Self::start`].
@@ -136,7 +136,7 @@ impl Namespaces {
             self.cable((namespace, interface), (&air, inside))?;
             self.address(namespace, interface, &format!("{address}/24"))?;
         }
-        // Neighbours that are known send no frames of their own.
+        // Known neighbours are not asked for by frames.
         for ((namespace, interface, _), (other, others, address)) in
             [(ends[0], ends[1]), (ends[1], ends[0])]
         {
@@ -149,25 +149,25 @@ impl Namespaces {
         Ok(Emulated { air, program })
     }
 
-    /// Gives an interface an address, as `10.0.0.1/24`; one of IPv6 is there at once.
+    /// Gives an interface an address such as `10.0.0.1/24`. An IPv6 address is usable at once.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// When the interface does not exist.
     pub fn address(&self, namespace: &str, interface: &str, address: &str) -> anyhow::Result<()> {
         let nodad: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
         let add = ["-n", namespace, "address", "add", address, "dev", interface];
         self.ip(&[&add[..], nodad].concat())
     }
 
-    /// Runs a command to its end and returns what it printed.
+    /// Runs a command to its end and returns the output.
     ///
     /// # Errors
-    /// When it fails, with its complaint.
+    /// When the command fails, with its complaint.
     pub fn run(&self, namespace: &str, command: &str) -> anyhow::Result<String> {
         completed(command, self.try_run(namespace, command))
     }
 
-    /// Runs a command to its end, whatever comes of it.
+    /// Runs a command to its end, and returns the output and the exit status.
     ///
     /// # Errors
     /// When `ip` is missing.
@@ -186,7 +186,7 @@ impl Namespaces {
     /// Starts a program that runs on; returns its number once it has printed `ready`.
     ///
     /// # Errors
-    /// When it ends without, or takes too long.
+    /// When the program ends without, or takes too long.
     pub fn start(&mut self, namespace: &str, command: &str, ready: &str) -> anyhow::Result<usize> {
         let words: Vec<_> = command.split_whitespace().collect();
         let program = Program::start(&mut self.words(namespace, &words), command)?;
@@ -203,7 +203,7 @@ impl Namespaces {
         Ok(program)
     }
 
-    /// Starts the gateway of a namespace with this configuration, which stays in [`Self::folder`] as `name.toml`.
+    /// Starts the gateway of a namespace with a configuration, kept in [`Self::folder`] as `name.toml`.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -229,7 +229,7 @@ impl Namespaces {
 
     /// The status of a namespace's gateway, as `trackway status --json` prints it; null if none answers.
     ///
-    /// It is asked here, without a program: waits ask often.
+    /// Asks the control socket directly, without starting a program, because waits ask often.
     #[must_use]
     pub fn status(&self, namespace: &str) -> Value {
         let number = fs::metadata(format!("/run/netns/{namespace}")).map_or(0, |it| it.ino());
@@ -244,7 +244,8 @@ impl Namespaces {
         self.status(namespace)[counter].as_u64().unwrap_or_default()
     }
 
-    /// Makes a key for one end of a tunnel in [`Self::folder`], also in place of one; its file, and its public key.
+    /// Makes a key for one end of a tunnel in [`Self::folder`], replacing an earlier key; returns the file and the
+    /// public key.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -262,15 +263,15 @@ impl Namespaces {
         self.programs[program].printed()
     }
 
-    /// The program of which [`Self::start`] returned the number.
+    /// The program with a number returned by [`Self::start`].
     pub fn program(&mut self, program: usize) -> &mut Program {
         &mut self.programs[program]
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     ///
     /// # Errors
-    /// When it does not within the limit, with `what` as the reason; or when a signal ends the wait.
+    /// When the limit is over first, with `what` as the reason, or when a signal ends the wait.
     pub fn wait(
         &self,
         limit: Duration,
@@ -297,10 +298,10 @@ impl Namespaces {
         })
     }
 
-    /// Fails once a signal has come that ends us.
+    /// Fails once a signal has come that ends the benchmark.
     ///
     /// # Errors
-    /// When one has.
+    /// When a signal has come.
     pub fn check_interrupted(&self) -> anyhow::Result<()> {
         self.signals.as_ref().map_or(Ok(()), Signals::check)
     }
@@ -342,7 +343,7 @@ impl Namespaces {
                     break;
                 }
                 socket.set_read_timeout(Some(left))?;
-                // Also errors: what a router says of one ping is no answer.
+                // Errors are skipped too: a router's error about one ping is no answer.
                 if socket.recv(&mut heard).is_ok_and(|got| got == ECHO + len) && heard[0] == answer
                 {
                     unanswered.remove(&u16::from_be_bytes([heard[6], heard[7]]));
@@ -380,7 +381,7 @@ impl Drop for Namespaces {
     }
 }
 
-/// The output of a command that has succeeded.
+/// The output of a successful command.
 fn completed(command: &str, output: io::Result<Output>) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } = output.map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow::anyhow!("`{command}`: apt install iproute2"),

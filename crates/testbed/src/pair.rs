@@ -1,4 +1,4 @@
-//! Two hosts on a cable.
+//! Joins two hosts by a cable, and measures between them.
 
 use crate::probe::{Iperf, ping};
 use crate::{Namespaces, Signals};
@@ -9,14 +9,14 @@ const PATIENCE: f64 = 1e3;
 /// Two hosts, joined at `eth0`: 10.9.0.1 and fd09::1 at one end, 10.9.0.2 and fd09::2 at the other.
 #[derive(Debug)]
 pub struct Pair {
-    /// All that runs in them.
+    /// The namespaces of the hosts, and their programs.
     pub nets: Namespaces,
     /// The names of their namespaces.
     pub ends: [String; 2],
 }
 
 impl Pair {
-    /// Makes them; `trackway` is the program that runs in them.
+    /// Makes the hosts; `trackway` is the path of the program under test.
     ///
     /// # Errors
     /// When we are not root, or a program is missing.
@@ -34,7 +34,7 @@ impl Pair {
         Ok(Self { nets, ends })
     }
 
-    /// What TCP carries from the first end to an address of the other in so many seconds, in bit/s; `args` are further
+    /// TCP's goodput from the first end to an address of the other in so many seconds, in bit/s; `args` are further
     /// arguments of `iperf3`.
     ///
     /// # Errors
@@ -44,15 +44,15 @@ impl Pair {
         Iperf { between, address, seconds, left_out: 1, args }.goodput(&mut self.nets)
     }
 
-    /// How long so many pings of the first end take, in microseconds.
+    /// Round trip times of so many pings from the first end, in microseconds.
     ///
     /// # Errors
-    /// When none is answered.
+    /// When no ping is answered.
     pub fn ping(&self, address: &str, count: u32) -> anyhow::Result<Vec<f64>> {
-        // The first ones ask for hardware addresses, among other things.
+        // The first pings wait for hardware addresses, among other things.
         ping(&self.nets, &self.ends[0], address, (10, 0.01, 1))?;
         let mut times = ping(&self.nets, &self.ends[0], address, (count, 0.01, 1))?;
-        // One that is not answered took longer than it was waited for.
+        // A ping without answer counts as the longest wait.
         times.resize(times.len().max(count as usize), PATIENCE);
         Ok(times.into_iter().map(|milliseconds| milliseconds * 1e3).collect())
     }

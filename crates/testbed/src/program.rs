@@ -28,7 +28,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a command; `name` is what messages call it.
+    /// Starts a command, called `name` in messages.
     ///
     /// # Errors
     /// When there is no such program, or no file for its output.
@@ -36,7 +36,7 @@ impl Program {
         Self::start_with(command, name, None, None)
     }
 
-    /// The same, with descriptors in place of its standard input and of its standard error output.
+    /// As [`Self::start`], with descriptors for standard input and standard error output.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -66,7 +66,7 @@ impl Program {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
     }
 
-    /// Whether it does not run any more.
+    /// Whether the program has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -80,7 +80,7 @@ impl Program {
         Pid::from_raw(self.child.id().try_into().expect("a number of a process"))
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     ///
     /// # Panics
     /// When the process is gone, or another's.
@@ -111,7 +111,7 @@ impl Program {
         Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
     }
 
-    /// Ends it: asked to, or else killed.
+    /// Asks the program to end, and kills it if need be.
     pub fn end(&mut self) {
         if self.has_ended() {
             return;
@@ -126,26 +126,26 @@ impl Program {
     /// Waits until the program has printed this text.
     ///
     /// # Panics
-    /// When it has not by then, or has ended without.
+    /// When the time is over, or the program has ended, without the text.
     pub fn wait_for(&mut self, text: &str, at_most: Duration) {
         let has_text = wait_until(at_most, || self.printed().contains(text) || self.has_ended());
         let printed = self.printed();
         assert!(has_text && printed.contains(text), "{}: no \"{text}\" in\n{printed}", self.name);
     }
 
-    /// Asks it to end, waits until it has, and returns its exit code and what it printed.
+    /// Asks the program to end, waits for the end, and returns the exit code and the output.
     ///
     /// # Panics
-    /// When it does not end.
+    /// When the program does not end.
     pub fn stop(&mut self) -> (Option<i32>, String) {
         self.signal(Signal::SIGTERM);
         self.finish(SOON)
     }
 
-    /// Waits until the program ends by itself; returns its exit code and what it printed.
+    /// Waits until the program ends by itself; returns the exit code and the output.
     ///
     /// # Panics
-    /// When it does not end.
+    /// When the program does not end.
     pub fn finish(&mut self, at_most: Duration) -> (Option<i32>, String) {
         let ended = wait_until(at_most, || self.has_ended());
         assert!(ended, "{} does not end:\n{}", self.name, self.printed());
@@ -160,7 +160,7 @@ impl Drop for Program {
     }
 }
 
-/// Waits for something that takes its own time; false if it has not come by then.
+/// Waits until a condition holds; returns false if the time is over first.
 pub fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + at_most;
     loop {

@@ -1,4 +1,4 @@
-//! The signals that end a benchmark.
+//! Catches the signals that end a benchmark, for cleaning up first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub struct Signals(Arc<(SignalFd, AtomicBool)>);
 
 impl Signals {
-    /// Call this before threads start: they inherit the blocked signals.
+    /// Call this before threads start, because threads inherit the blocked signals.
     ///
     /// # Errors
-    /// When the kernel does not block them.
+    /// When the kernel does not block the signals.
     pub fn block() -> anyhow::Result<Self> {
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         mask.thread_block().context("cannot block signals")?;
@@ -23,10 +23,10 @@ impl Signals {
         Ok(Self(Arc::new((signals, AtomicBool::new(false)))))
     }
 
-    /// Fails once there was one.
+    /// Fails once a signal has come.
     ///
     /// # Errors
-    /// When one of them has come.
+    /// When SIGINT, SIGTERM or SIGHUP has come.
     pub fn check(&self) -> anyhow::Result<()> {
         let (signals, has_come) = &*self.0;
         if signals.read_signal()?.is_some() {

@@ -20,7 +20,7 @@ pub struct Sites {
     pub gateways: [String; 2],
     /// The namespace of the other host, [`Self::SERVER`].
     pub server: String,
-    /// What emulates the link between the gateways, if something does.
+    /// The emulator of the link between the gateways, if any.
     pub link: Option<Emulated>,
 }
 
@@ -30,8 +30,8 @@ impl Sites {
     /// The server's address.
     pub const SERVER: &str = "10.2.0.2";
 
-    /// The networks, and between the gateways a cable as `trackway link` takes it; a clean one without. Gateways forward
-    /// no packets yet.
+    /// Makes the networks. With options of `trackway link`, the cable between the gateways is emulated. Gateways
+    /// forward no packets yet.
     ///
     /// # Errors
     /// When we are not root, or a program is missing.
@@ -75,7 +75,7 @@ impl Sites {
     /// Gives each gateway a plain route to the other's network.
     ///
     /// # Errors
-    /// When they have one.
+    /// When a gateway has such a route.
     pub fn route(&self, nets: &Namespaces) -> anyhow::Result<()> {
         for (gateway, there) in self.gateways.iter().zip([2, 1]) {
             nets.run(gateway, &format!("ip route add 10.{there}.0.0/24 via 192.0.2.{there}"))?;

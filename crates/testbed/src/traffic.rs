@@ -1,6 +1,6 @@
-//! TCP connections of a test: transfers and flows in its background, and single ones made to its wishes.
+//! TCP connections for tests: transfers and flows in the background, and single connections.
 //!
-//! What fails here fails the test: it panics.
+//! A failure here panics, and so fails the test.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -24,18 +24,18 @@ use crate::{SOON, wait_until};
 const PATIENCE: Duration = SOON;
 const PIECE: usize = 4_096;
 
-/// Octets of a transfer that goes on until it is told to end.
+/// Octets of a transfer that goes on until told to end.
 pub const ENDLESS: usize = usize::MAX;
 
-/// A transfer under way. Its octets are its own: those of another are noticed.
+/// A running transfer. Each transfer has octets of its own: octets of another transfer are noticed.
 #[derive(Debug)]
 pub struct Transfer {
-    /// How many are to be sent; none any more once it is to end.
+    /// Octets to send; 0 once the transfer is to end.
     octets: Arc<AtomicUsize>,
     received: Arc<AtomicUsize>,
-    /// How many were sent.
+    /// The result: octets sent.
     sender: Option<JoinHandle<io::Result<usize>>>,
-    /// Whether all octets were the right ones.
+    /// The result: whether all octets were right.
     receiver: Option<JoinHandle<io::Result<bool>>>,
 }
 
@@ -47,8 +47,8 @@ impl Transfer {
         Self::begin(from, (to, address), octets, connect)
     }
 
-    /// As [`Self::start`], with the address of the sender. Where there is no route for a moment, as while a routing daemon
-    /// replaces one, it tries again.
+    /// As [`Self::start`], with the address of the sender. Tries again while there is no route, such as while a routing
+    /// daemon replaces a route.
     #[must_use]
     pub fn start_from((from, source): (&str, &str), to: (&str, &str), octets: usize) -> Self {
         let source = SocketAddr::new(source.parse().unwrap(), 0);
@@ -99,13 +99,13 @@ impl Transfer {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until all has arrived, and checks it.
+    /// Waits until all octets have arrived, and checks them.
     pub fn finish(self, at_most: Duration) {
         self.wait_for(self.octets.load(Ordering::Relaxed), at_most);
         self.end();
     }
 
-    /// Sends no more, waits until all that was sent has arrived, and checks it.
+    /// Sends no more, waits until all sent octets have arrived, and checks them.
     pub fn end(mut self) {
         self.octets.store(0, Ordering::Relaxed);
         let sent = self.sender.take().unwrap().join().unwrap().unwrap();
@@ -120,7 +120,7 @@ impl Drop for Transfer {
     }
 }
 
-/// Octets over TCP, a few each time; what counts is how long the receiver hears nothing.
+/// A TCP connection with a few octets at a time, to measure the longest silence at the receiver.
 #[derive(Debug)]
 pub struct Flow {
     is_over: Arc<AtomicBool>,
@@ -224,7 +224,7 @@ fn octet(key: u16, at: usize) -> u8 {
     (at / 251).to_le_bytes()[0] ^ at.to_le_bytes()[0] ^ key.to_le_bytes()[0]
 }
 
-/// A connection of the thread's namespace, from an address if that is given.
+/// Connects from the thread's namespace, from the address `from` if given.
 ///
 /// # Errors
 /// As the kernel says; `TimedOut` when nobody has answered in time.
@@ -257,7 +257,7 @@ pub fn call(
             stream.set_read_timeout(Some(SOON)).unwrap();
             Ok(stream)
         }
-        // So the kernel calls what nobody has answered in time.
+        // The kernel's error when nobody has answered in time.
         Err(Errno::EINPROGRESS) => Err(ErrorKind::TimedOut),
         Err(error) => Err(io::Error::from(error).kind()),
     }

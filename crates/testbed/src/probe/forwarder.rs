@@ -20,24 +20,24 @@ use crate::Namespaces;
 /// Reached only through the forwarders, from the first namespace.
 pub const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];
 const DEVICE: &str = "bare0";
-/// What stands before each packet on the cable: no offload, then Ethernet's header to everybody
-/// with a type for experiments.
+/// The header of each packet on the cable: no offload, then Ethernet's header to everybody with a type for
+/// experiments.
 const HEADER: [u8; OFFLOAD + 14] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // offload
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5,
 ];
-/// Where the type stands in it.
+/// The position of the type in the header.
 const TYPE: usize = OFFLOAD + 12;
 const LONGEST_PACKET: usize = 65_535;
 
-/// A forwarder in each of two namespaces; both end with this.
+/// A forwarder in each of two namespaces; both end when this is dropped.
 #[derive(Debug)]
 pub struct Forwarders {
     threads: Vec<(UnixStream, JoinHandle<io::Result<()>>)>,
 }
 
 impl Forwarders {
-    /// Starts them in two namespaces that a cable joins, at `eth0`.
+    /// Starts the forwarders in two namespaces joined by a cable at `eth0`.
     ///
     /// # Errors
     /// When a device cannot be made, or a packet socket not opened.
@@ -63,13 +63,13 @@ impl Drop for Forwarders {
     fn drop(&mut self) {
         for (until, thread) in self.threads.drain(..) {
             drop(until);
-            // One that failed earlier has shown itself by pings without answer.
+            // A forwarder that failed earlier has been noticed by pings without answer.
             let _ = thread.join();
         }
     }
 }
 
-/// Forwards both ways, a packet each time one comes, until the other end of `until` is closed.
+/// Forwards both ways, packet by packet, until the other end of `until` is closed.
 fn forward(tun: &Tap, port: &Port, until: &UnixStream) -> io::Result<()> {
     let mut out = HEADER.to_vec();
     out.resize(HEADER.len() + LONGEST_PACKET, 0);
@@ -83,7 +83,7 @@ fn forward(tun: &Tap, port: &Port, until: &UnixStream) -> io::Result<()> {
         if is_over {
             return Ok(());
         }
-        // What the other side does not take is lost, as on any link.
+        // A packet refused by the other side is lost, as on any link.
         if has_packet && let Some(len) = tun.read(&mut out[HEADER.len()..])? {
             let _ = port.send(&out[..HEADER.len() + len]);
         }

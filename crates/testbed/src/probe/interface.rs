@@ -16,7 +16,7 @@ use super::hub::NODES;
 
 const SAP: Sap = Sap::new(9);
 const U_PDU: usize = 2_048;
-/// U_PDUs without a confirmation at most.
+/// The most U_PDUs without a confirmation.
 const UNCONFIRMED: usize = 512;
 const SECONDS: Duration = Duration::from_secs(5);
 const BOUND_WITHIN: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ struct End {
     octets: Vec<u8>,
 }
 
-/// Octets of U_PDUs in a second, from the client of one node to that of the other.
+/// Octets of U_PDUs in a second, from one node's client to the other node's client.
 ///
 /// # Errors
 /// When a node does not take its client.

@@ -1,4 +1,4 @@
-//! Transfers by the program `iperf3`.
+//! Measures TCP by the program `iperf3`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::Namespaces;
 pub struct Iperf<'a> {
     /// The namespaces of the client and of the server.
     pub between: (&'a str, &'a str),
-    /// What the client calls.
+    /// The address that the client connects to.
     pub address: &'a str,
     /// Measured seconds, after the seconds left out.
     pub seconds: u32,
-    /// Seconds before.
+    /// Seconds left out before.
     pub left_out: u32,
     /// Further arguments of the client.
     pub args: &'a [&'a str],
@@ -54,10 +54,10 @@ impl Iperf<'_> {
         goodput(&self.report(nets)?)
     }
 
-    /// Does something else once iperf3 runs; that ends with it.
+    /// Calls `act` once iperf3 runs, and ends iperf3 afterwards.
     ///
     /// # Errors
-    /// When a program is missing, or the other fails.
+    /// When a program is missing, or `act` fails.
     pub fn beside<T>(
         &self,
         nets: &mut Namespaces,
@@ -87,10 +87,10 @@ impl Iperf<'_> {
     }
 }
 
-/// What the receiver got of TCP, in bit/s, by a client's report.
+/// The goodput of TCP at the receiver, in bit/s, from a client's report.
 ///
 /// # Errors
-/// When the report says of none.
+/// When the report has no goodput.
 pub fn goodput(report: &Value) -> anyhow::Result<f64> {
     let goodput = report["end"]["sum_received"]["bits_per_second"].as_f64();
     goodput.with_context(|| format!("iperf3 says: {}", report["error"]))

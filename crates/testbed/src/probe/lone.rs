@@ -1,4 +1,4 @@
-//! Packets that nothing follows: requests over UDP and their answers, each alone on its way.
+//! Measures lone packets: requests over UDP and their answers, each alone on its way.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,18 +11,18 @@ use emulator::namespace;
 
 use crate::{Namespaces, Sites};
 
-/// The answer to the request before has come or is given up by then.
+/// A request's answer has come, or is given up, before the next request.
 const PER_SECOND: u32 = 4;
 /// Octets of payload: with IPv4 and UDP, packets of 64 octets.
 const MESSAGE: usize = 36;
 /// How long the last packet may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a receiver waits before it looks whether it is over.
+/// How long a receiver waits between checks for the end.
 const TURN: Duration = Duration::from_millis(200);
 const PORT: u16 = 7_008;
 
-/// Asks for so many seconds; how long each request and each answer took one way, in milliseconds, the
-/// shortest first. What never came took for ever.
+/// Sends requests for so many seconds; returns the one-way time of each request and each answer, in
+/// milliseconds, the shortest first. A lost message has an infinite time.
 ///
 /// # Errors
 /// When a socket cannot be opened, or a signal ends us.
@@ -61,7 +61,7 @@ pub fn ask(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec
         let taken = [answering, receiving].map(|it| it.join().expect("a receiver does not panic"));
         outcome?;
         let [asked, answered] = taken;
-        // What was not asked cannot be answered.
+        // A lost request has no answer.
         let unasked = asked.iter().filter(|time| time.is_infinite()).count();
         let mut times = [asked, answered].concat();
         times.sort_by(f64::total_cmp);
@@ -70,7 +70,7 @@ pub fn ask(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec
     })
 }
 
-/// Takes messages until the end; how long each took, in milliseconds, by number.
+/// Takes messages until the end; returns the time of each in milliseconds, by number.
 fn receive(
     socket: &UdpSocket,
     clock: Instant,
@@ -93,7 +93,7 @@ fn receive(
     times
 }
 
-/// A message with its number and the time at which it leaves.
+/// A message with its number and time of departure.
 fn message(number: u32, clock: Instant) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
     let sent = u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -108,7 +108,7 @@ fn read(message: &[u8; MESSAGE]) -> Option<(u32, Duration)> {
     Some((u32::from_be_bytes(*number), Duration::from_nanos(u64::from_be_bytes(*sent))))
 }
 
-/// The share of the times, in milliseconds, that are at most so long.
+/// The share of times up to a limit, both in milliseconds.
 #[must_use]
 pub fn share_within(times: &[f64], limit: f64) -> f64 {
     let within = times.iter().filter(|time| **time <= limit).count();

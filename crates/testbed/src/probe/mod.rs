@@ -1,4 +1,4 @@
-//! What benchmarks measure with.
+//! Measuring tools of the benchmarks.
 
 pub mod forwarder;
 pub mod hub;
@@ -12,7 +12,7 @@ pub mod talk;
 pub use iperf::{Iperf, goodput};
 pub use ping::ping;
 
-/// The value in the middle; NaN of none.
+/// The value in the middle; NaN if there are no values.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -4,11 +4,11 @@ use anyhow::ensure;
 
 use crate::Namespaces;
 
-/// The times of the pings that were answered, in milliseconds, of `count`, each `gap` seconds after the one before. An
+/// Sends `count` pings, `gap` seconds apart, and returns the round trip times of answered pings in milliseconds. An
 /// answer counts if it comes within `patience` seconds.
 ///
 /// # Errors
-/// When none was answered.
+/// When no ping was answered.
 pub fn ping(
     nets: &Namespaces,
     from: &str,

@@ -1,4 +1,4 @@
-//! Many connections at once: each asks, is answered, and stays open.
+//! Opens many connections at once: each asks, is answered, and stays open.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-/// Octets of a question, and equally of its answer.
+/// Octets of a question, and of an answer.
 const ASKED: usize = 100;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Takes connections, answers each once, and holds all until it is ended.
+/// Takes connections, answers each once, and holds all open until the process ends.
 ///
 /// # Errors
-/// When it cannot listen.
+/// When the address cannot be listened at.
 pub fn answer(at: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
@@ -42,7 +42,8 @@ pub fn answer(at: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// So many connections with their answers, and how long all of that took.
+/// Opens `count` connections and waits for their answers; returns the connections and the time for
+/// all.
 ///
 /// # Errors
 /// When a connection is refused, broken off or not answered.

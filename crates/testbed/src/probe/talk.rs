@@ -1,4 +1,4 @@
-//! Small requests and responses over one TCP connection: how long each takes.
+//! Measures how long small requests and responses over one TCP connection take.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use emulator::namespace;
 
 use crate::{Namespaces, Sites};
 
-/// Octets of a request, and of a response.
+/// Octets of a request or response.
 const MESSAGE: usize = 64;
 /// Requests do not wait for responses.
 const PER_SECOND: u32 = 10;
@@ -20,8 +20,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(15);
 const PORT: u16 = 7_007;
 
-/// Asks for so many seconds; how long each response took, in milliseconds, the shortest first. What
-/// never came took for ever.
+/// Sends requests for so many seconds; returns the time until each response, in milliseconds, the
+/// shortest first. A missing response has an infinite time.
 ///
 /// # Errors
 /// When client and server are not connected, or a signal ends us.
@@ -107,7 +107,7 @@ fn answer(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// A percentile of sorted times; NaN of none.
+/// A percentile of sorted times; NaN if there are none.
 #[must_use]
 pub fn percentile(times: &[f64], percent: usize) -> f64 {
     let rank = (times.len() * percent).div_ceil(100).max(1);
