@@ -20,7 +20,7 @@ pub struct Device<'a> {
     port: &'a Port,
 }
 
-/// Buffers for reading trains and for building packets; all devices of a thread may share them.
+/// Buffers for reading trains and for building packets, shared by the devices of a thread.
 #[derive(Debug)]
 pub struct Buffers {
     train: Vec<u8>,
@@ -34,14 +34,14 @@ impl Default for Buffers {
     }
 }
 
-/// What was read.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Taken {
     /// One frame or more.
     Frames,
     /// Something that makes no sense.
     Malformed,
-    /// There is nothing now.
+    /// No frame waits.
     Nothing,
 }
 

@@ -21,7 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use end::{End, NoEnd};
 pub use stop::Stop;
 
-/// A seed for when nobody asks for the same run again: the time.
+/// A seed from the time, for runs that nobody wants to repeat.
 #[must_use]
 pub fn any_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

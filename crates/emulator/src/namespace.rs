@@ -12,15 +12,15 @@ pub enum Unusable {
     /// No namespace has this name.
     #[error("there is no network namespace {0}: `ip netns list` shows those there are")]
     Missing(String),
-    /// The file of this name is something else.
+    /// The file with the namespace's name is something else.
     #[error("{path} is no network namespace: {errno}")]
     NotOne {
         /// The file.
         path: String,
-        /// What the kernel says.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// We may not enter it.
+    /// We may not enter the namespace.
     #[error("entering a network namespace needs root: run this with sudo")]
     NotPermitted,
 }

@@ -12,7 +12,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::{prctl, signal};
 
-/// The clock of a run, and its end.
+/// Keeps the clock of a run, and knows when to end.
 #[derive(Debug)]
 pub struct Stop {
     started: Instant,
@@ -21,13 +21,13 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// The run begins now, and ends at a signal or after `duration`. Threads started later leave
-    /// signals to this one.
+    /// The run begins now, and ends at a signal or after `duration`. Later threads leave signals to
+    /// this thread.
     ///
     /// # Errors
     /// When signals cannot be waited for.
     pub fn new(duration: Option<Duration>) -> anyhow::Result<Self> {
-        // The kernel otherwise lets timers of ours be 50 us late; not having it is no harm.
+        // The kernel otherwise lets our timers be 50 us late; a failure does no harm.
         let _ = prctl::set_timerslack(1);
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
         signal::pthread_sigmask(signal::SigmaskHow::SIG_BLOCK, Some(&mask), None)
@@ -42,7 +42,8 @@ impl Stop {
         Time::ZERO + self.started.elapsed()
     }
 
-    /// Waits for descriptors, until `due` at most. What happened to each, or `None` at the end.
+    /// Waits for descriptors, until `due` at most. Returns the events of each, or `None` at the
+    /// end.
     ///
     /// # Errors
     /// When the kernel cannot wait.

@@ -9,7 +9,7 @@ use base::ip::protocol;
 use manet::{aodv, dsdv, olsr};
 use sim::Class;
 
-/// Buffers that are kept for later frames.
+/// The most buffers kept for later frames.
 const SPARE: usize = 1_024;
 /// The most hardware addresses to remember for one station: a bridge may have several behind it.
 pub const ADDRESSES: usize = 64;
@@ -17,12 +17,12 @@ pub const ADDRESSES: usize = 64;
 /// UDP ports of routing protocols: ours, and Babel's.
 const ROUTING: [u16; 4] = [aodv::PORT, dsdv::PORT, olsr::PORT, 6_696];
 
-/// The frames of a channel's stations, which are known by their interfaces' places.
+/// The frames of a channel's stations. A station's number is its interface's place.
 #[derive(Debug)]
 pub struct Frames {
     /// The station of each hardware address, learned from frames.
     known: BTreeMap<Mac, usize>,
-    /// The number of known addresses of each station.
+    /// How many addresses each station is known by.
     addresses: Vec<usize>,
     /// Frames on the channel, indexed by their tokens.
     held: Vec<Vec<u8>>,
@@ -31,14 +31,14 @@ pub struct Frames {
     out: VecDeque<(usize, Vec<u8>)>,
 }
 
-/// Whom a frame is for.
+/// The receiver of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Receiver {
     /// Everybody.
     All,
     /// This station.
     Station(usize),
-    /// A station whose address nobody has shown.
+    /// A station with an address that no frame has shown yet.
     Unknown,
 }
 
@@ -54,7 +54,7 @@ impl Frames {
         }
     }
 
-    /// A whole frame that a station's interface sent, of its parts.
+    /// Joins the parts of a frame from a station's interface, and learns its source address.
     pub fn join(&mut self, station: usize, parts: &[&[u8]]) -> Vec<u8> {
         let mut frame = self.buffer();
         for part in parts {
@@ -81,19 +81,19 @@ impl Frames {
         token
     }
 
-    /// The frame that the channel knows by this token.
+    /// The frame on the channel with this token.
     pub fn held(&self, token: u32) -> &[u8] {
         self.held.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// A copy of it.
+    /// A copy of the frame on the channel with this token.
     pub fn copy(&mut self, token: u32) -> Vec<u8> {
         let mut copy = self.buffer();
         copy.extend_from_slice(&self.held[token as usize]);
         copy
     }
 
-    /// Forgets a frame that the channel is done with.
+    /// Forgets a frame once the channel needs it no more.
     pub fn forget(&mut self, token: u32) {
         self.free.push(token);
         let frame = mem::take(&mut self.held[token as usize]);
@@ -117,13 +117,13 @@ impl Frames {
         }
     }
 
-    /// Frames that the channel has.
+    /// How many frames are on the channel.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.held.len() - self.free.len()
     }
 
-    /// Whose address this is.
+    /// The station that owns an address.
     #[cfg(test)]
     pub fn owner(&self, address: Mac) -> Option<usize> {
         self.known.get(&address).copied()
@@ -154,7 +154,7 @@ impl Frames {
     }
 }
 
-/// What an Ethernet frame is for.
+/// The traffic class of an Ethernet frame.
 pub fn class_of(frame: &[u8]) -> Class {
     Class::of(frame.get(HEADER..).unwrap_or_default(), |protocol, payload| {
         let &[.., a, b] = payload.first_chunk::<4>()?;
@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(frames.addresses, [0, ADDRESSES]);
 
-        // One address moves to the other station, which makes room.
+        // One address moves to the other station, so there is room again.
         frames.join(0, &[&shown(0)]);
         frames.join(1, &[&shown(200)]);
 

@@ -32,15 +32,15 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// Frames read from one port before the next has its turn.
 const BATCH: usize = 32;
 
-/// A channel with interfaces as stations, known by their places.
+/// A channel with interfaces as stations, numbered by their places.
 ///
 /// A hub reads no clock: real time and tests are the same to it. Events due before `now` happen at their own time,
 /// however late the caller is; only frames from outside are late then.
 pub trait Hub {
-    /// Takes a whole frame that a station's interface sent, in as many parts as it comes.
+    /// Takes a whole frame from a station's interface, in any number of parts.
     fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]);
 
-    /// Lets all happen that is due, each thing at its time.
+    /// Handles all due events, each at its own time.
     fn handle_timeout(&mut self, now: Time);
 
     /// The next arrived frame, and the station of its interface.
@@ -52,7 +52,7 @@ pub trait Hub {
     /// When to call [`Hub::handle_timeout`] at the latest.
     fn next_timeout(&self) -> Option<Time>;
 
-    /// How far the channel was behind the clock since the last time that somebody asked.
+    /// How far the channel was behind the clock since the last call.
     fn take_lateness(&mut self) -> Lateness;
 }
 
@@ -62,7 +62,7 @@ pub struct Antennas {
     ends: Vec<(End, Port)>,
 }
 
-/// What never came to the air, or could not leave it.
+/// Frames that never came to the air, or could not leave it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Frames that the kernel dropped because we were too slow.
@@ -74,10 +74,10 @@ pub struct Outcome {
 }
 
 impl Antennas {
-    /// Opens all interfaces: the first is that of the hub's first station, and so on.
+    /// Opens all interfaces, in the order of the hub's stations.
     ///
     /// # Errors
-    /// When one cannot be opened, with what to do.
+    /// When an interface cannot be opened, with the remedy.
     pub fn open(ends: &[End]) -> Result<Self, NoEnd> {
         let open = |end: &End| end.open().map(|port| (end.clone(), port));
         Ok(Self { ends: ends.iter().map(open).collect::<Result<_, _>>()? })
@@ -104,7 +104,7 @@ impl Antennas {
                 fds.extend(devices.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
             };
             let Some(ready) = stop.wait(due, watched)? else { break };
-            // First handle events due by now, so that new frames find them done.
+            // First handle events due by now, before new frames are taken.
             hub.handle_timeout(stop.now());
             for (index, device) in devices.iter().enumerate() {
                 if ready[index].is_empty() {

@@ -1,7 +1,7 @@
 //! Frames between stations of a simulated combat net.
 //!
-//! A net has no ARP: stations know each other's addresses. What kernels ask and answer to learn hardware
-//! addresses therefore goes from interface to interface at once, and not on the air.
+//! A net has no ARP: stations know each other's addresses. The kernels' questions and answers about hardware addresses
+//! therefore go from interface to interface at once, and not on the air.
 
 mod watch;
 
@@ -20,28 +20,28 @@ use super::{Hub, Lateness};
 pub use watch::NetSeen;
 use watch::Watch;
 
-/// Frames wait for their turn in the stations, as in the simulator.
+/// A combat net with interfaces as stations.
 ///
-/// What waits for its turn waits in the stations, as in the simulator.
+/// Frames wait for their turn in the stations, as in the simulator.
 #[derive(Debug)]
 pub struct NetHub {
     medium: Medium,
     /// The station of each interface.
     stations: Vec<StationId>,
-    /// The interface of each station, where one is joined.
+    /// The interface of each station, if any.
     interfaces: Vec<Option<usize>>,
     stats: Vec<NetStats>,
     frames: Frames,
     /// How many stations have the frame with this token.
     holders: Vec<u32>,
-    /// What terminals are still busy with, the next first.
+    /// Frames that terminals are still busy with, the next first.
     arriving: VecDeque<(Time, usize, Vec<u8>)>,
     delay: Duration,
     lateness: Lateness,
     watch: Watch,
 }
 
-/// Counters for the frames of one interface; the station's own counters cover their fate on the net.
+/// Counters of an interface's frames; the station's own counters cover their fate on the net.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NetStats {
     /// Frames that the interface sent.
@@ -106,7 +106,7 @@ impl NetHub {
         self.stations[interface]
     }
 
-    /// What happened at each interface.
+    /// The counters of each interface.
     pub fn stats(&self) -> impl Iterator<Item = NetStats> {
         self.stats.iter().copied()
     }
@@ -146,7 +146,7 @@ impl NetHub {
         self.drain(now);
     }
 
-    /// Passes a question for a hardware address, or the answer, to whom it is for.
+    /// Passes a question for a hardware address, or the answer, to the addressed interfaces.
     fn resolve(&mut self, interface: usize, frame: Vec<u8>) {
         self.stats[interface].resolving += 1;
         let receiver = self.frames.receiver(&frame);
@@ -161,7 +161,7 @@ impl NetHub {
         self.frames.forget(token);
     }
 
-    /// Takes what has happened on the net.
+    /// Handles the events of the net.
     fn drain(&mut self, now: Time) {
         while let Some(event) = self.medium.poll_event() {
             match event {
@@ -188,7 +188,7 @@ impl NetHub {
         self.holders[place] += 1;
     }
 
-    /// One station less has it.
+    /// One station less has the frame.
     fn release(&mut self, token: u32) {
         let holders = &mut self.holders[token as usize];
         *holders -= 1;
@@ -275,7 +275,7 @@ mod tests {
             }
         };
 
-        // Key-up, phasing, header, frame and lag, as docs/protocols/channels.md computes them, and what the terminal takes,
+        // Key-up, phasing, header, frame and lag, as docs/protocols/channels.md computes them, and the terminal's time,
         // behind a slot of RE-NAD: 252 ms each, and 10 ms from one to the next.
         let air = hub.medium().times().packet(LinkType::Unacknowledged, 1, 168);
         assert_eq!(air, Duration::from_millis(454));
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(hub.medium().stats(seconds(20), StationId(1)).relayed, 1);
     }
 
-    /// Every interface asks for another's address, so that theirs are known; what they get is forgotten.
+    /// Every interface asks for another's address, so that all addresses are known; deliveries are forgotten.
     fn introduce(hub: &mut NetHub) {
         for interface in 0..u8::try_from(hub.stations.len()).unwrap() {
             let mut question = frame(interface, 0xff, 28, 0);

@@ -25,10 +25,10 @@ pub struct RadioHub {
     medium: Medium,
     stations: Vec<Station>,
     frames: Frames,
-    /// Room for frames that MACs are done with.
+    /// A buffer for frames that MACs have finished with.
     done: Vec<(usize, Frame)>,
     room: Room,
-    /// When stations are switched off and on again, the next first.
+    /// Times at which stations are switched off and on again, the next first.
     switches: VecDeque<(Time, usize, bool)>,
     lateness: Lateness,
     watch: Watch,
@@ -40,7 +40,7 @@ struct Station {
     stats: Stats,
 }
 
-/// Counters for the frames of one station.
+/// Counters of a station's frames.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Frames that its interface sent.
@@ -60,8 +60,8 @@ pub struct Stats {
 }
 
 impl RadioHub {
-    /// A channel with a station for each motion, with its name, which its back-offs follow from; `queue` frames may
-    /// wait before each MAC.
+    /// A channel with a station for each motion; the station's name seeds its back-offs. `queue` frames may wait
+    /// before each MAC.
     #[must_use]
     pub fn new(
         config: Config,
@@ -99,15 +99,15 @@ impl RadioHub {
         &self.medium
     }
 
-    /// What happened at each station.
+    /// The counters of each station.
     pub fn stats(&self) -> impl Iterator<Item = Stats> {
         self.stations.iter().map(|station| station.stats)
     }
 
     /// Hands frames to a MAC that is ready.
     ///
-    /// A frame for an address that nobody has shown goes to all, as a switch does it: neighbours that are
-    /// told each other's addresses beforehand may never have sent a frame.
+    /// A frame for an unknown address goes to all, as with a switch: neighbours with configured addresses may never
+    /// have sent a frame.
     fn start(&mut self, now: Time, station: usize) {
         while self.medium.is_ready(StationId(station)) {
             let Station { queue, stats } = &mut self.stations[station];
@@ -133,8 +133,8 @@ impl RadioHub {
         }
     }
 
-    /// Handles events of the channel, and starts what follows from them. The report that a broadcast is sent precedes
-    /// the report of its receivers, so frames are forgotten last.
+    /// Handles events of the channel, and their consequences. The report of a sent broadcast precedes the report of
+    /// its receivers, so frames are forgotten last.
     fn drain(&mut self, now: Time) {
         let mut done = mem::take(&mut self.done);
         loop {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn nobody_is_reached_out_of_range() {
         let mut hub = hub(&[0.0, 400.0], 10);
-        // It is far away, but its address is known.
+        // The station is far away, but its address is known.
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
         hub.handle_frame(Time::ZERO, 0, &[&frame(0, 1)]);
 
@@ -328,7 +328,7 @@ mod tests {
         deliveries(&mut hub, seconds(2));
 
         let stats: Vec<Stats> = hub.stats().collect();
-        // One is with the MAC and three wait.
+        // One frame is with the MAC and three wait.
         assert_eq!((stats[0].received, stats[0].queue_full, stats[1].delivered), (10, 6, 4));
         assert_eq!(hub.frames.count(), 0, "no MAC keeps a frame");
     }
@@ -338,7 +338,7 @@ mod tests {
         let mut hub = hub(&[0.0, 200.0], 10);
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
         hub.plan([(seconds(9), 1, true), (seconds(5), 1, false)]);
-        // One is on the air and two wait when it goes off.
+        // One frame is on the air and two wait when the station goes off.
         for _ in 0..3 {
             hub.handle_frame(seconds(5) - Duration::from_millis(1), 1, &[&frame(1, 0)]);
         }
@@ -364,7 +364,7 @@ mod tests {
 
         let lens: Vec<usize> =
             std::iter::from_fn(|| hub.poll_transmit()).map(|(_, frame)| frame.len()).collect();
-        // From 12 octets on both addresses are there, and both are its own.
+        // Frames of 12 octets or more are from and to the same address, and so not delivered.
         assert_eq!(lens, (0..12).collect::<Vec<_>>());
     }
 

@@ -39,7 +39,7 @@ const SAID: u32 = 100;
 /// Trouble with a client, for whoever runs the nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Trouble {
-    /// It was not let in.
+    /// The client was not let in.
     #[error("a client is turned away: {0}")]
     TurnedAway(#[from] TurnedAway),
     /// The client sends unreadable primitives.
@@ -131,7 +131,7 @@ impl Exchange {
         None
     }
 
-    /// The outcome of both nodes so far.
+    /// Both nodes' outcomes so far.
     #[must_use]
     pub fn outcomes(&self) -> [Outcome; 2] {
         [0, 1].map(|end| {
@@ -169,7 +169,7 @@ impl Exchange {
         self.note(now, note);
     }
 
-    /// Takes what the nodes have recorded.
+    /// Takes the nodes' new records.
     fn note(&mut self, now: Time, mut note: impl FnMut(usize, &Record)) {
         for end in 0..2 {
             while let Some(record) = self.net.at(now, StationId(end), Node::poll_record) {
@@ -180,7 +180,7 @@ impl Exchange {
     }
 }
 
-/// A node on its medium: what its clients do may start the transmitter.
+/// A node on its medium: actions of clients may start the transmitter.
 struct At<'a> {
     net: &'a mut Net,
     station: StationId,
@@ -272,7 +272,7 @@ mod tests {
         assert!((0.8..1.0).contains(&utilisation), "{utilisation}");
     }
 
-    /// Carries octets between clients and nodes until there are none.
+    /// Carries octets between clients and nodes until none are left.
     fn carry(exchange: &mut Exchange, now: Time, clients: &mut [(sis::ClientId, sis::Client); 2]) {
         let mut is_busy = true;
         while is_busy {

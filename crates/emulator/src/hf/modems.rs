@@ -1,5 +1,5 @@
-//! Modems without nodes: each is a TCP port (MIL-STD-188-110D, appendix A), the channel between
-//! them ours.
+//! Emulates modems without nodes: each is a TCP port (MIL-STD-188-110D, appendix A). The channel
+//! between them is simulated.
 //!
 //! ```text
 //!  station ─TCP─ Server ⇄ Dce ⇄ ┌────────┐ ⇄ Dce ⇄ Server ─TCP─ station
@@ -78,7 +78,7 @@ impl Modems {
         }
     }
 
-    /// Counters of each modem, and of the connections to it.
+    /// The counters of each modem and its connections.
     #[must_use]
     pub fn stats(&self) -> [(Stats, server::Stats); 2] {
         [0, 1].map(|end| (self.medium.stats(StationId(end)), *self.servers[end].stats()))
@@ -111,7 +111,7 @@ impl Modems {
         let modem = &mut self.modems[end];
         modem.is_transmitting = self.medium.is_transmitting(station);
         let Some((_, session)) = &mut modem.session else {
-            // Whose station is gone.
+            // The modem's station is gone.
             if modem.is_transmitting {
                 self.medium.end(station);
             }
@@ -138,7 +138,7 @@ impl Modems {
 
 impl Core for Modem {
     fn handle_connected(&mut self, now: Time) -> Option<Client> {
-        // What the station before began has to end first.
+        // A transmission of the station before has to end first.
         if self.session.is_some() || self.is_transmitting {
             return None;
         }

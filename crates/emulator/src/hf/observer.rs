@@ -10,7 +10,7 @@ use base::time::Time;
 use hf::s5066::node::{FrameKind, Record};
 use sim::capture::{Capture, Direction, LinkType};
 
-/// Takes what the nodes record.
+/// Takes the records of the nodes.
 pub struct Observer {
     tallies: [Tally; 2],
     captures: Vec<Capture>,
@@ -18,16 +18,16 @@ pub struct Observer {
     epoch: Duration,
 }
 
-/// What a node sent and heard.
+/// Counts of a node's transmissions and receptions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Tally {
     /// Transmissions.
     pub transmissions: u64,
-    /// How long they took.
+    /// The total time of transmissions.
     pub on_air: Duration,
-    /// When the first began.
+    /// When the first transmission began.
     pub first: Option<Time>,
-    /// When the last ended.
+    /// When the last transmission ended.
     pub last: Option<Time>,
     /// Frames of data sent first.
     pub data: u64,
@@ -44,7 +44,7 @@ pub struct Tally {
 }
 
 impl Observer {
-    /// With captures in `folder`, if they are wanted.
+    /// An observer with captures in `folder`, if given.
     ///
     /// # Errors
     /// When a capture cannot be written.

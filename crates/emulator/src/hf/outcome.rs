@@ -5,10 +5,10 @@ use hf::modem::Waveform;
 
 use super::observer::Tally;
 
-/// What came of one node.
+/// The outcome of one node.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What it sent and heard.
+    /// The node's transmissions and receptions.
     pub tally: Tally,
     /// Octets of U_PDUs accepted from the node's clients.
     pub octets_taken: u64,
@@ -20,13 +20,13 @@ pub struct Outcome {
     pub u_pdus_failed: u64,
     /// Primitives of the node's clients that were unreadable, or not for a client to send.
     pub primitives_invalid: u64,
-    /// Octets of zero that went out because this machine was late.
+    /// Zero octets sent because this machine was late.
     pub underruns: u64,
-    /// Connections of its clients.
+    /// Connections of the node's clients.
     pub connections: gateway::bearer::server::Stats,
 }
 
-/// The share of the waveform's capacity used for delivered octets, between the first transmission and the end of the
+/// The share of the waveform's capacity used for delivered octets, from the first transmission to the end of the
 /// last.
 #[must_use]
 pub fn utilisation(ends: &[Outcome; 2], waveform: Waveform) -> f64 {

@@ -14,10 +14,11 @@ use base::time::{Time, earliest};
 use sim::channel::{Channel, Config};
 use sim::medium::{Admission, Room};
 
-/// Octets of Ethernet's header, which [`Config::framing`] stands for on the emulated link.
+/// Octets of Ethernet's header, replaced by [`Config::framing`] on the emulated link.
 const ETHERNET: usize = 14;
 
-/// Octets of frames that wait or fly, per direction: more than 1 Gbit/s over half a second.
+/// The most octets of frames queued or in flight, per direction: more than 1 Gbit/s over half a
+/// second.
 const MEMORY: usize = 64 << 20;
 
 /// Frames of one direction, between their reception and their sending.
@@ -33,14 +34,14 @@ pub struct Direction {
     stats: Stats,
 }
 
-/// Counters for the frames of one direction.
+/// Counters of a direction's frames.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Frames that came in.
     pub received: u64,
-    /// Their octets without Ethernet's header.
+    /// Octets of received frames without Ethernet's header.
     pub received_octets: u64,
-    /// Frames put on the link, of which lost ones are a part.
+    /// Frames put on the link, including lost ones.
     pub sent: u64,
     /// Frames with IP put on the link.
     pub sent_ip: u64,
@@ -88,7 +89,7 @@ impl Direction {
         }
     }
 
-    /// Takes a whole frame, in as many parts as it comes.
+    /// Takes a whole frame, in any number of parts.
     pub fn handle_frame(&mut self, now: Time, parts: &[&[u8]]) {
         self.handle_timeout(now);
         let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -118,7 +119,8 @@ impl Direction {
         }
     }
 
-    /// Puts on the link what is due. Being late does no harm: frames leave when they should have.
+    /// Puts due frames on the link. A late call does no harm: frames leave at the time when they
+    /// were due.
     pub fn handle_timeout(&mut self, now: Time) {
         while self.channel.idle_at() <= now
             && let Some(Waiting { arrived, frame }) = self.queue.pop_front()
@@ -127,7 +129,7 @@ impl Direction {
         }
     }
 
-    /// Replaces `out` by the next frame that has arrived and returns whether there was one.
+    /// Replaces `out` by the next arrived frame, if any; returns whether there was one.
     #[must_use]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         self.handle_timeout(now);
@@ -150,7 +152,7 @@ impl Direction {
         earliest(departure, arrival)
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats

@@ -1,4 +1,4 @@
-//! Two interfaces joined by one of the simulator's links, in real time.
+//! Joins two interfaces by a link of the simulator, in real time.
 //!
 //! ```text
 //!            ┌──────────────── worker ────────────────┐
@@ -39,10 +39,10 @@ pub struct Cable {
     ends: [(End, Port); 2],
 }
 
-/// Counters of one direction, including frames that never came to the emulated link.
+/// Counters of one direction, also of frames that never came to the emulated link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// What came to it.
+    /// Counters of frames that came to the link.
     pub stats: Stats,
     /// Frames that the kernel dropped because we were too slow.
     pub missed: u64,
@@ -56,7 +56,7 @@ impl Cable {
     /// Opens both ends.
     ///
     /// # Errors
-    /// When one cannot be opened, with what to do.
+    /// When an interface cannot be opened, with the remedy.
     pub fn open(a: End, b: End) -> Result<Self, NoEnd> {
         let (port_a, port_b) = (a.open()?, b.open()?);
         Ok(Self { ends: [(a, port_a), (b, port_b)] })
@@ -78,7 +78,7 @@ impl Cable {
             let start = |from, to, direction| {
                 scope.spawn(move || {
                     let outcome = Worker { from, to, direction, epoch, stop: over }.run();
-                    // However one direction ends, it ends the other.
+                    // The end of one direction ends the other, whatever the reason.
                     over.write(1).context("ending both directions")?;
                     outcome
                 })
@@ -107,12 +107,12 @@ impl Cable {
     }
 }
 
-/// One direction at work, on a thread of its own.
+/// The thread that carries one direction's frames.
 struct Worker<'a> {
     from: &'a Port,
     to: &'a Port,
     direction: Direction,
-    /// What the directions count time from.
+    /// The start of the directions' time.
     epoch: Instant,
     /// Readable once it is time to end.
     stop: &'a EventFd,
@@ -121,7 +121,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     /// Runs until told to stop.
     fn run(mut self) -> anyhow::Result<Outcome> {
-        // The kernel otherwise lets timers of ours be 50 us late; not having it is no harm.
+        // The kernel otherwise lets our timers be 50 us late; a failure does no harm.
         let _ = prctl::set_timerslack(1);
         let mut outcome = Outcome::default();
         let [from, to] = [self.from, self.to].map(Device::new);

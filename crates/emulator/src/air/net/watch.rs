@@ -16,13 +16,13 @@ use crate::air::frames::class_of;
 pub struct NetSeen {
     /// The frame.
     pub transmission: Transmission,
-    /// What its packet is for; of frames without one, control from hop to hop.
+    /// The traffic class of the packet; control from hop to hop for frames without a packet.
     pub class: Class,
-    /// How soon its packet was to leave; of frames without one, routine.
+    /// The precedence of the packet; routine for frames without a packet.
     pub precedence: Precedence,
 }
 
-/// The frames since they were last taken, up to so many, and where packets are captured.
+/// The frames since the last call of [`NetHub::take_seen`], up to a limit, and the capture of packets.
 #[derive(Debug, Default)]
 pub struct Watch {
     limit: usize,
@@ -32,7 +32,7 @@ pub struct Watch {
 }
 
 impl NetHub {
-    /// Keeps what is on the air from now on, up to `limit` frames between two calls of [`NetHub::take_seen`].
+    /// Keeps frames on the air from now on, up to `limit` between two calls of [`NetHub::take_seen`].
     pub fn watch(&mut self, limit: usize) {
         self.watch.limit = limit;
         self.medium.observe(limit > 0 || self.watch.capture.is_some());
@@ -43,7 +43,7 @@ impl NetHub {
         (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
     }
 
-    /// Writes every packet on the air to a capture from now on, whose interfaces are the stations.
+    /// Writes every packet on the air to a capture from now on; the stations are the capture's interfaces.
     pub fn capture(&mut self, capture: Capture) {
         self.watch.capture = Some(capture);
         self.medium.observe(true);
@@ -52,7 +52,7 @@ impl NetHub {
     /// Ends the capture.
     ///
     /// # Errors
-    /// When it could not be written, now or earlier.
+    /// When the capture could not be written, now or earlier.
     pub fn finish_capture(&mut self) -> io::Result<()> {
         self.watch.capture.take().map_or(Ok(()), |mut capture| capture.finish())
     }

@@ -11,11 +11,11 @@ use crate::air::frames::class_of;
 pub struct Seen {
     /// The frame.
     pub transmission: Transmission,
-    /// What its packet is for; of frames without one, control from hop to hop.
+    /// The traffic class of the packet; control from hop to hop for frames without a packet.
     pub class: Class,
 }
 
-/// The frames since they were last taken, up to so many.
+/// The frames since the last call of [`RadioHub::take_seen`], up to a limit.
 #[derive(Debug, Default)]
 pub struct Watch {
     limit: usize,
@@ -24,7 +24,7 @@ pub struct Watch {
 }
 
 impl RadioHub {
-    /// Keeps what is on the air from now on, up to `limit` frames between two calls of [`RadioHub::take_seen`].
+    /// Keeps frames on the air from now on, up to `limit` between two calls of [`RadioHub::take_seen`].
     pub fn watch(&mut self, limit: usize) {
         self.watch.limit = limit;
         self.medium.observe(limit > 0);
@@ -122,7 +122,7 @@ mod tests {
         RadioHub::new(Config::default(), motions, 10, 1)
     }
 
-    /// An IP packet to a station, or to all; the other station is where it comes from.
+    /// An IP packet to a station from the other station, or from it to all.
     fn frame(to: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let mac = |station| if station == 0xff { [0xff; 6] } else { [2, 0, 0, 0, 0, station] };
         let mut frame = [mac(to), mac(1 - (to & 1))].concat();
