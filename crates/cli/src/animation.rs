@@ -62,7 +62,7 @@ impl Picture {
     }
 }
 
-/// What a picture of a scenario is called.
+/// The title of a scenario's picture.
 pub fn title(scenario: &Path, seed: u64) -> String {
     let name = scenario.file_stem().map(|name| name.to_string_lossy()).unwrap_or_default();
     format!("{name}, seed {seed}")

@@ -11,7 +11,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Where its socket is, if that is not the usual place.
+    /// The path of the gateway's socket, if not the usual one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

@@ -11,7 +11,7 @@ use emulator::namespace::Unusable;
 
 use crate::terminal;
 
-/// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
+/// A mistake of the user's in a configuration, a scenario or an argument. Exit code 2.
 #[derive(Debug)]
 pub struct Misuse(String);
 
@@ -53,11 +53,11 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
         return ExitCode::SUCCESS;
     }
-    // A key that was written where a name belongs is nobody's to read.
+    // A key written in place of a name must not be shown.
     let said = format!("{error:#}");
     let said = settings::secret::redact(&said);
     for line in said.lines() {
-        // Nobody is left to tell when this fails as well.
+        // If this fails as well, nobody is left to tell.
         let _ = writeln!(terminal::err(), "trackway: {line}");
     }
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }

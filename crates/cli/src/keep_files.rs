@@ -17,7 +17,7 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Opens them until the gateway ends.
+/// Opens files until the gateway ends.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     gateway::keep_files(&args.file, args.user, args.group, &args.owners)?;
     Ok(ExitCode::SUCCESS)

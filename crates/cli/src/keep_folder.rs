@@ -14,7 +14,7 @@ pub struct Args {
     status_group: Option<u32>,
 }
 
-/// Keeps it until the gateway ends.
+/// Keeps the folder until the gateway ends.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     gateway::keep_folder(args.user, args.group, args.status_group)?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `trackway keygen`: the keys that gateways know each other by.
+//! The command `trackway keygen`: makes the keys by which gateways know each other.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

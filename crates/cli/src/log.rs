@@ -1,4 +1,5 @@
-//! The lines that a gateway logs: whatever others send, they stay one line each, and so many a minute.
+//! Formats the lines of a gateway's log. Whatever others send, an event stays one line, and lines are limited each
+//! minute.
 //!
 //! ```text
 //!  event ─▶ Line: level, message, fields ─┬─▶ text, JSON, or text with journald's levels ─▶ standard error output
@@ -24,13 +25,13 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Lines of one place in the source in a minute at most: far more than a gateway that is well needs.
+/// The most lines of one place in the source in a minute: far more than a healthy gateway needs.
 ///
 /// Services limit the lines that neighbours provoke more strictly. This limit covers unforeseen lines.
 const LINES: u32 = 600;
-/// Stands behind the last line that a period has room for.
+/// Appended to the last line that a period has room for.
 const FULL: &str = " (further lines like this one are left out for up to a minute)";
-/// The fields in which places in the source tell how many lines were left out before.
+/// The fields with the number of lines that a place in the source left out before.
 const LEFT_OUT: [&str; 2] = ["left_out", "suppressed"];
 
 /// How lines look.
@@ -45,7 +46,7 @@ pub enum Format {
 
 /// Formats lines, one line each and without control characters.
 ///
-/// Lines of the levels `debug` and `trace` have no bound: whoever asks for them wants all.
+/// Lines of the levels `debug` and `trace` have no bound: users of these levels want all lines.
 #[derive(Debug)]
 pub struct Lines {
     style: Style,
@@ -53,12 +54,12 @@ pub struct Lines {
     places: Mutex<Places>,
 }
 
-/// What is written around the words of a line.
+/// The format around the words of a line.
 #[derive(Clone, Copy, Debug)]
 enum Style {
     Text,
     Json,
-    /// A level in front that the journal reads (sd-daemon(3)); it has the time itself.
+    /// A level in front for the journal (sd-daemon(3)), which notes the time itself.
     Journal,
 }
 
@@ -69,12 +70,12 @@ struct Places {
     allowances: HashMap<Identifier, Allowance>,
 }
 
-/// What an event says.
+/// The message and the fields of an event.
 #[derive(Debug, Default)]
 struct Line {
     message: String,
     fields: Vec<(&'static str, Json)>,
-    /// Lines like this one that were left out before.
+    /// The number of similar lines left out before.
     left_out: u64,
 }
 
@@ -167,7 +168,7 @@ impl Line {
         words + if is_last { FULL } else { "" }
     }
 
-    /// The line as one JSON object: time, level and message first.
+    /// Formats the line as a JSON object: time, level and message first.
     fn json(&self, time: &str, level: Level) -> String {
         let own = [
             ("time", Json::from(time.trim())),
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// What is logged meanwhile.
+    /// Everything logged while `what` runs.
     fn logged_as(style: Style, recent: &Recent, what: impl FnOnce()) -> String {
         let kept = Kept::default();
         let writer = kept.clone();

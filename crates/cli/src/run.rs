@@ -36,7 +36,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let lines = Lines::new(log_format, recent.clone());
     let lines = fmt::layer().with_writer(std::io::stderr).event_format(lines);
     tracing_subscriber::registry().with(level).with(lines).init();
-    // The handle fails only when there is no subscriber any more.
+    // The handle fails only without a subscriber.
     let set_level = move |level| drop(handle.reload(filter(level)));
     gateway::run(&file, config, control.as_deref(), set_level, recent)?;
     Ok(ExitCode::SUCCESS)

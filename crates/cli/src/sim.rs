@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let limits = animate.is_wanted().then(Limits::default);
     let Watched { report, recording, captured } =
         plan.run_watched(seed, pcap.as_deref(), limits)?;
-    // Whoever waited for it sees it, whatever the disk says.
+    // Show the report even if the disk fails.
     let shown = print(&if json {
         format!("{}\n", serde_json::to_string(&report)?)
     } else {

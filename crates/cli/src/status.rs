@@ -62,7 +62,7 @@ const FAULTY: u8 = 3;
 /// No gateway runs here.
 const ABSENT: u8 = 4;
 
-/// The services, and how the names of their counters begin. All other counters are HBH's.
+/// The services, and the beginnings of their counters' names. All other counters are HBH's.
 const SERVICES: [(&str, &[&str]); 8] = [
     ("hbh", &[]),
     ("tunnel", &["tunnel_", "secure_"]),
@@ -73,7 +73,7 @@ const SERVICES: [(&str, &[&str]); 8] = [
     ("gre", &["gre_"]),
     ("routing", &["routing_", "aodv_", "dsdv_", "olsr_"]),
 ];
-/// How the names of counters begin that belong to no service.
+/// The beginning of the names of counters that belong to no service.
 const SHARED: &str = "rules_";
 
 /// Asks the gateway.
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What of a status belongs to one service; all of it if none is named.
+/// Reduces a status to one service, if a service is named.
 fn only(mut status: Map<String, Value>, service: Option<&str>) -> Map<String, Value> {
     let Some(service) = service else { return status };
     let is_its = |counter: &str| {
@@ -182,12 +182,12 @@ fn print(out: &mut impl Write, args: &Args, status: &Map<String, Value>) -> anyh
     Ok(())
 }
 
-/// A time that the gateway tells in seconds.
+/// Formats a time given in seconds by the gateway.
 fn seconds(value: &Value) -> String {
     span(value.as_f64().unwrap_or_default())
 }
 
-/// A text of the gateway's, which may be a station's: on one line. `-` if there is none.
+/// A text from the gateway, or from a station, on one line; `-` if there is none.
 fn text(value: &Value) -> Cow<'_, str> {
     shown(value.as_str().unwrap_or("-"))
 }
@@ -302,7 +302,7 @@ fn print_flow(out: &mut impl Write, flow: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a rule decided, in a line.
+/// A rule and its decisions, in a line.
 fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
     let text = |key: &str| text(&rule[key]);
     writeln!(

@@ -56,7 +56,7 @@ pub struct Args {
     trace: bool,
 }
 
-/// Runs of each service unless told.
+/// The default number of runs of each service.
 const RUNS: u32 = 100;
 /// Seeds of each service between two looks at the clock.
 const BATCH: u32 = 32;
@@ -138,7 +138,7 @@ impl Total {
     }
 }
 
-/// One run; what it prints ends with what broke.
+/// Runs one course and prints the result, with the story of a broken rule last.
 fn one(args: &Args, service: Service, seed: u64) -> anyhow::Result<ExitCode> {
     let mut course = Course::draw(service, seed);
     if let Some(events) = &args.events {

@@ -1,5 +1,5 @@
-//! The terminal, or whatever reads our output instead: the only way there, so that no text of others, from the network or
-//! a file, ever moves its cursor or forges a line.
+//! Writes all output to the terminal, or to a program that reads it. No text of others, from the network or a file, can
+//! move the cursor or forge a line.
 
 #[cfg(feature = "laboratory")]
 use std::fmt;
@@ -17,11 +17,11 @@ pub fn err() -> Plain<Stderr> {
     Plain::new(io::stderr())
 }
 
-/// Writes a message of others to standard output: as it came for a program or a file, without control characters for
-/// a person.
+/// Writes a message of others to standard output: unchanged for a program or a file, without control characters for a
+/// person.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When standard output cannot be written.
 pub fn pass(octets: &[u8]) -> io::Result<()> {
     let mut raw = io::stdout().lock();
     if !raw.is_terminal() {
@@ -33,20 +33,20 @@ pub fn pass(octets: &[u8]) -> io::Result<()> {
     plain.flush()
 }
 
-/// Clears the screen before something is shown anew, where standard output is one.
+/// Clears the screen, if standard output is a terminal, before something is shown anew.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When standard output cannot be written.
 pub fn clear() -> io::Result<()> {
     let mut raw = io::stdout();
     if raw.is_terminal() {
-        // The cursor goes to the corner, and what is right of it and below is erased (ECMA-48).
+        // Moves the cursor to the corner, and erases everything right of it and below (ECMA-48).
         raw.write_all(b"\x1b[H\x1b[2J")?;
     }
     raw.flush()
 }
 
-/// Whether a person sees what goes to standard error.
+/// Whether standard error is a terminal, seen by a person.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }

@@ -119,7 +119,7 @@ fn issue(args: &Issue) -> anyhow::Result<ExitCode> {
         fs::read_to_string(&path)
             .map_err(|why| misuse(format!("{}: {why}; {remedy}", path.display())))
     };
-    // A key that others could have read or written speaks for nobody.
+    // A key that others could have read or written is worth nothing.
     let path = folder.join("ca.key");
     if let Err(why) = keys::open(&path)
         && !why.is_missing()
@@ -160,7 +160,7 @@ fn usage(is_client: bool) -> Usage {
     if is_client { Usage::Client } else { Usage::Server }
 }
 
-/// Writes a certificate and its key to new files, and says which.
+/// Writes a certificate and its key to new files, and prints their names.
 fn write(folder: &Path, name: &str, issued: &Issued, json: bool) -> anyhow::Result<ExitCode> {
     let [certificate, key] = ["crt", "key"].map(|end| folder.join(format!("{name}.{end}")));
     keys::write_new(&key, issued.key.trim_end()).map_err(|why| unwritten(&key, why))?;

@@ -77,16 +77,16 @@ struct Join {
     end: String,
 }
 
-/// A station that has an interface.
+/// A station with an interface.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// Its place in the scenario's radio or net.
+    /// The station's place in the scenario's radio or net.
     pub station: usize,
     pub node: String,
     pub end: End,
 }
 
-/// A channel of a scenario, by its index there.
+/// A channel of a scenario, by index.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Channel {
     /// A combat net.

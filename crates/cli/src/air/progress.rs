@@ -9,18 +9,18 @@ use emulator::air::Lateness;
 
 use crate::terminal;
 
-/// How late things may be that nobody hears of.
+/// Lateness up to which nobody is warned.
 const LATE: Duration = Duration::from_millis(5);
-/// How often somebody hears of it at most.
+/// The shortest time between two warnings.
 const WARNED: Duration = Duration::from_secs(5);
 /// How often the line changes.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// What has been said, and how late things were.
+/// The state of the line and of the warnings, and the lateness.
 #[derive(Debug)]
 pub struct Progress {
     is_shown: bool,
-    /// Of the whole run, and since the last warning.
+    /// Lateness of the whole run, and since the last warning.
     total: Lateness,
     recent: Lateness,
     next_warning: Time,
@@ -43,7 +43,7 @@ impl Progress {
         self.total.add(&latest);
         self.recent.add(&latest);
         let mut out = terminal::err();
-        // Nobody may be there to read it, here and below.
+        // The reader may be gone, here and below.
         if self.recent.longest > LATE && now >= self.next_warning {
             self.end();
             let _ = writeln!(out, "{}", warning(&self.recent));
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// How late things were in the whole run, of which this is the end.
+    /// The lateness of the whole run, including the `latest`.
     pub fn lateness(self, latest: &Lateness) -> Lateness {
         let mut total = self.total;
         total.add(latest);

@@ -1,4 +1,4 @@
-//! Interfaces on a channel, whichever that is, from the moment when all are joined.
+//! Carries frames of interfaces on a channel of either kind, once all interfaces are joined.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::progress::{self, Progress};
 use crate::failure::{self, misuse};
 use crate::terminal;
 
-/// How often the channel is looked at for a picture of it.
+/// How often a picture looks at the channel.
 pub const LOOK: Duration = Duration::from_millis(100);
 
 /// Interfaces that are about to be on a channel.
@@ -29,7 +29,7 @@ pub struct Session<'a> {
     antennas: Antennas,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
     pub end: Time,
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
         Ok(Carried { end, outcome, lateness })
     }
 
-    /// What is said when all is joined.
+    /// The message when all interfaces are joined.
     fn ready(&self) -> String {
         let stations = match self.joined.len() {
             1 => "1 station".to_owned(),

@@ -4,17 +4,17 @@ use testbed::Namespaces;
 
 /// The configuration for one end of a tunnel.
 pub struct Gateway {
-    /// Its namespace.
+    /// The gateway's namespace.
     pub namespace: String,
-    /// Where its peer calls it.
+    /// The address that the peer connects to.
     pub outside: String,
-    /// Its address in the tunnel's network of 24 bits.
+    /// The gateway's address in the tunnel's network of 24 bits.
     pub inside: String,
     /// The network behind the gateway, with its prefix length.
     pub behind: Option<String>,
 }
 
-/// Starts both with fresh keys; the numbers of the programs.
+/// Starts both gateways with fresh keys; returns the numbers of the programs.
 pub fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Result<[usize; 2]> {
     let mut keys = Vec::new();
     for number in [0, 1] {

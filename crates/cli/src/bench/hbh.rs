@@ -86,7 +86,7 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
     Ok(())
 }
 
-/// What one address was reached with, in all rounds.
+/// The measurements of one address in all rounds.
 #[derive(Default)]
 struct Measured {
     /// In bit/s.

@@ -20,7 +20,7 @@ use super::{Case, check_programs, check_root, this_program};
 const SESSIONS: usize = 10_000;
 /// The most octets of memory for a gateway with all these connections.
 const MEMORY: f64 = 1_073_741_824.0;
-/// Bit/s of U_PDUs that a client and its node have to reach.
+/// The required bit/s of U_PDUs between a client and its node.
 const INTERFACE: f64 = 3e8;
 /// Descriptors of each program: one for each connection, and some.
 const DESCRIPTORS: u64 = 10_500;
@@ -30,7 +30,7 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 const NODE_PORTS: [u16; 2] = [5_066, 5_067];
 const NEAR: &str = "10.9.0.1";
 const FAR: &str = "10.9.0.2";
-/// Ports of the near gateway, and what they stand for at the far end.
+/// Ports of the near gateway, each with the port at the far end.
 const TRANSFER: (u16, u16) = (7_001, 5_201);
 const HELD: (u16, u16) = (7_002, 7_002);
 
@@ -108,7 +108,7 @@ fn take_descriptors() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts both gateways, and the target of connections; the numbers of the gateways.
+/// Starts both gateways, and the target of connections; returns the numbers of the gateways.
 fn start(pair: &mut Pair) -> anyhow::Result<[usize; 2]> {
     let mut programs = [0; 2];
     for end in 0..2 {
@@ -124,7 +124,7 @@ fn start(pair: &mut Pair) -> anyhow::Result<[usize; 2]> {
                     NODES[1]
                 );
             }
-            // What a connection carries would shrink to nothing.
+            // With compression, the test's octets would shrink to nothing.
             config += "[[rule]]\nname = \"all\"\ncompression = false\n";
         }
         programs[end] = pair.nets.start_gateway(&pair.ends[end], &end.to_string(), &config)?;

@@ -22,13 +22,13 @@ const INTERVAL: Duration = Duration::from_micros(233_600);
 const SECONDS: u64 = 90;
 const BEFORE: u64 = 10;
 
-/// CPU seconds for each simulated second that 48 nodes with a TCP connection may take: a run of 900 s in 4 s.
+/// The most CPU seconds for each simulated second of 48 nodes with a TCP connection: a run of 900 s in 4 s.
 const SMALL: f64 = 0.0044;
-/// Times real time that 200 nodes are to reach.
+/// The required speed of 200 nodes, as a multiple of real time.
 const TIMES: f64 = 5.0;
 /// How long a run of ns-3 may take: some do not end in minutes.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Octets of memory at most.
+/// The most octets of memory.
 const MEMORY: f64 = 200e6;
 
 /// The work of a network, and its CPU seconds.
@@ -40,7 +40,7 @@ struct Timed {
 
 /// Measures every network, and a program for ns-3 beside it.
 pub fn run(ns3: Option<&str>, mut print: impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
-    // Of a larger network it need not be asked what it could not do for a smaller one.
+    // If ns-3 takes too long for a network, larger networks are skipped.
     let mut gives_up = BTreeSet::new();
     for nodes in NODES {
         for flows in [1, FLOWS.min(nodes - 1)] {
@@ -104,7 +104,7 @@ fn time(scenario: &Scenario) -> anyhow::Result<Timed> {
     Ok(Timed { done, cpu: (cpu_time()? - start).as_secs_f64() })
 }
 
-/// Times a network and prints what it cost.
+/// Times a network and prints the cost.
 fn report(
     scenario: &Scenario,
     name: &str,

@@ -1,4 +1,4 @@
-//! `trackway bench`: how fast this machine runs us.
+//! The command `trackway bench`: measures how fast Trackway runs on this machine.
 
 mod codec;
 mod gateways;
@@ -60,14 +60,14 @@ pub struct Args {
     json: bool,
 }
 
-/// One number that was measured.
+/// One measured number.
 #[derive(Debug)]
 struct Case {
     bench: &'static str,
     case: String,
     value: f64,
     unit: &'static str,
-    /// The goal; for `codec`, the limit of this machine.
+    /// The goal, or the machine's limit for `codec`.
     limit: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says at once, and not after minutes, which program is missing.
+/// Reports missing programs at once, not after minutes.
 fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
     for program in programs {
         let paths = env::var_os("PATH").unwrap_or_default();
@@ -144,7 +144,7 @@ fn print_line(case: &Case) -> io::Result<()> {
     }
 }
 
-/// As [`print_line`], where the limit is what the machine allows.
+/// As [`print_line`], for cases with the machine's limit.
 fn print_rate(case: &Case) -> io::Result<()> {
     let Case { case, value, unit, limit, .. } = case;
     write!(io::stdout(), "{case:<32}{:>9} {unit:<6}", round(*value))?;

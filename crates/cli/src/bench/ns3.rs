@@ -47,8 +47,8 @@ pub struct Manet {
 }
 
 impl Manet {
-    /// Runs a command line with these options after its own; `None` where it takes longer than `most`, after
-    /// which it is ended.
+    /// Runs a command line with these options appended. Ends a program that takes longer than `most`, and
+    /// returns `None`.
     pub fn of(command: &str, options: &[String], most: Duration) -> anyhow::Result<Option<Self>> {
         let mut child = Running::start(command, options)?;
         let Some(output) = child.output_within(most)? else { return Ok(None) };
@@ -67,7 +67,7 @@ impl Manet {
     }
 }
 
-/// A program that runs; it ends with this.
+/// A running program, ended on drop.
 #[derive(Debug)]
 struct Running {
     program: String,
@@ -76,7 +76,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts a command line, which a shell does not see.
+    /// Starts a command line without a shell.
     fn start(command: &str, options: &[String]) -> anyhow::Result<Self> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or_else(|| misuse("--ns3 needs a program"))?;
@@ -91,7 +91,7 @@ impl Running {
         let (print, printed) = mpsc::channel();
         thread::spawn(move || {
             let mut text = Vec::new();
-            // What cannot be read is missed where it is parsed, and nobody may wait for it any more.
+            // Parsing fails if output could not be read, and nobody may wait for the output any more.
             let _ = stdout.read_to_end(&mut text);
             let _ = print.send(String::from_utf8_lossy(&text).into_owned());
         });
@@ -104,7 +104,7 @@ impl Running {
         self.finish(printed)
     }
 
-    /// The same; `None` if that takes longer.
+    /// As [`Self::output`]; `None` if the program takes longer.
     fn output_within(&mut self, most: Duration) -> anyhow::Result<Option<String>> {
         match self.printed.recv_timeout(most) {
             Ok(printed) => self.finish(printed).map(Some),
@@ -122,7 +122,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Reliable messages between two gateways in namespaces, from one program to another; beside plain UDP, and with
-//! many messages that wait.
+//! Measures reliable messages between two gateways in namespaces, from one program to another: beside plain UDP,
+//! and with many waiting messages.
 
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::UdpSocket;
@@ -22,11 +22,11 @@ const OCTETS: usize = 500;
 const MESSAGES: usize = 50_000;
 /// Messages handed in by the program and still without an outcome.
 const WINDOW: usize = 1_024;
-/// Turns of each.
+/// Turns of messages and plain UDP.
 const ROUNDS: usize = 3;
 /// Messages waiting for a dead destination.
 const WAITING: usize = 100_000;
-/// To be reached.
+/// The goal in messages a second.
 const GOAL: f64 = 10_000.0;
 const MEMORY: f64 = 200e6;
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ const PORT: u16 = 5_000;
 /// Limits higher than usual for programs' messages; the protocol keeps its defaults.
 const CONFIG: &str = "waiting = 200000\ninbox = 100000\nwindow = 10000\noutcomes = 10000\n";
 
-/// Measures messages a second, also for each second of CPU, and what waiting messages take of memory.
+/// Measures messages a second, also for each second of CPU, and the memory of waiting messages.
 pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench sar")?;
     let mut pair = Pair::new(this_program()?)?;
@@ -65,26 +65,26 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     case("udp and its answer", echo, "/s", None)?;
     case("messages, to udp", messages, "/s", Some(echo))?;
 
-    // Messages for a destination that is not there.
+    // Messages for a missing destination.
     send(&sockets[0], "10.9.0.9", WAITING, false)?;
     let memory = pair.nets.program(gateways[0]).memory("VmRSS")?;
     case("100,000 waiting", memory, "octets", Some(MEMORY))?;
     Ok(())
 }
 
-/// Starts the gateway of one end; the number of the program.
+/// Starts the gateway of one end, and returns the number of the program.
 fn start(pair: &mut Pair, end: usize) -> anyhow::Result<usize> {
     let (socket, store) = (socket(pair, end), pair.nets.folder().join(format!("{end}.store")));
     let config = format!("[sar]\nsocket = {socket:?}\nstore = {store:?}\n{CONFIG}");
     pair.nets.start_gateway(&pair.ends[end], &end.to_string(), &config)
 }
 
-/// Where programs speak with a gateway.
+/// The path of a gateway's socket for programs.
 fn socket(pair: &Pair, end: usize) -> PathBuf {
     pair.nets.folder().join(format!("{end}.run/sar.sock"))
 }
 
-/// Sends a round from one program to another; messages a second.
+/// Sends a round from one program to another; returns messages a second.
 fn transfer(sockets: &[PathBuf; 2]) -> anyhow::Result<f64> {
     let began = Instant::now();
     thread::scope(|scope| {
@@ -158,7 +158,8 @@ fn answer(input: &mut BufReader<UnixStream>) -> anyhow::Result<Value> {
     Ok(answer)
 }
 
-/// The octets of messages as datagrams and answers of eight octets, some under way at a time: a second's.
+/// Sends the octets of messages as datagrams, some in flight at a time, with answers of eight octets; returns
+/// messages a second.
 fn echo(pair: &Pair) -> anyhow::Result<f64> {
     let open = |end: usize, at: &str| {
         namespace::within(&pair.ends[end], || UdpSocket::bind(at))?.context("a UDP socket")

@@ -10,7 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::Case;
 use super::ns3::Speed;
 
-/// CPU time for each scenario, at least.
+/// The least CPU time for each scenario.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
 /// Events for each CPU second that the simulator is to reach.
 const EVENTS: f64 = 2e6;
@@ -113,7 +113,7 @@ fn time(scenario: Scenario) -> anyhow::Result<Timed> {
     Ok(done)
 }
 
-/// The CPU time of this thread so far.
+/// The CPU time used so far by this thread.
 pub fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

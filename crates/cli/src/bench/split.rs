@@ -23,7 +23,7 @@ use super::{Case, check_programs, check_root, this_program};
 const ROUNDS: usize = 3;
 const SECONDS: u32 = 5;
 const REQUESTS: usize = 300;
-/// Octets of a request, and equally of its answer.
+/// Octets of a request, and of an answer.
 const MESSAGE: usize = 1_000;
 /// Through both gateways, one stream shall have so many bit/s.
 const RATE: f64 = 2e9;
@@ -32,7 +32,7 @@ const ADDED: f64 = 2_000.0;
 const FIRST_PORT: u16 = 7_007;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one turn gave: goodput in bit/s, the median time of a request in microseconds, and octets of
+/// The outcome of a turn: goodput in bit/s, the median time of a request in microseconds, and octets of
 /// memory of the greater gateway.
 struct Turn {
     goodput: f64,
@@ -78,7 +78,7 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts both gateways, and waits until they know each other; the numbers of the programs.
+/// Starts both gateways, and waits until they know each other; returns the numbers of the programs.
 fn start(nets: &mut Namespaces, sites: &Sites) -> anyhow::Result<Vec<usize>> {
     let mut programs = Vec::new();
     for (number, gateway) in sites.gateways.iter().enumerate() {
@@ -100,7 +100,7 @@ fn start(nets: &mut Namespaces, sites: &Sites) -> anyhow::Result<Vec<usize>> {
     Ok(programs)
 }
 
-/// Measures what runs.
+/// Measures the running network.
 fn turn(
     nets: &mut Namespaces,
     sites: &Sites,

@@ -28,8 +28,8 @@ const PLAIN: &str = "10.9.0.2";
 /// Addresses in the tunnels of us and of wireguard-go; the last octet is the end's number.
 const INSIDE: [&str; 2] = ["10.77.0.", "10.88.0."];
 
-/// What one turn gave: goodput in bit/s, the median ping in microseconds, octets of memory of the
-/// greater of both ends.
+/// The outcome of a turn: goodput in bit/s, the median ping in microseconds, octets of memory of
+/// the greater of both ends.
 #[derive(Clone, Copy)]
 struct Turn {
     goodput: f64,

@@ -22,7 +22,7 @@ struct Line {
     options: Options,
 }
 
-/// A file has this many octets at most.
+/// The most octets of a file.
 const MAX_OCTETS: u64 = 1 << 20;
 
 /// Reads a file.
@@ -41,7 +41,7 @@ fn from_source(source: &Source) -> Result<Options, Complaint> {
             Written::Integer(number) => format!("--{key}={number}"),
             Written::Float(number) => format!("--{key}={number}"),
             Written::Flag(true) => format!("--{key}"),
-            // An option that takes no value is left out; others are told.
+            // A flag that is false is left out; other options are given the value `false`.
             Written::Flag(false) => match Line::try_parse_from([format!("--{key}")]) {
                 Ok(_) if parameters::kind(key).is_none() => continue,
                 _ => format!("--{key}=false"),

@@ -81,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let seed = plan.seed.unwrap_or_else(any_seed);
     let servers = [listen(&plan, 0)?, listen(&plan, 1)?];
     if let Some(path) = &plan.timeline {
-        // Now, not after hours of an exchange that could then not be drawn.
+        // Fail now, not after hours of an exchange that cannot be drawn.
         WholeFile::create(path).with_context(|| format!("writing {}", path.display()))?;
     }
     let stop = Stop::new(plan.duration)?;
@@ -120,7 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Listens where an end is to be reached.
+/// Listens at the address of an end.
 fn listen(plan: &Plan, end: usize) -> anyhow::Result<Server> {
     let end = &plan.ends[end];
     let bind = || Server::bind(end.listen);

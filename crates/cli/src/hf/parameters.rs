@@ -5,16 +5,16 @@ use clap::{Arg, ArgMatches, Command, Error};
 use hf::s5066::node::Config;
 use hf::s5066::node::PARAMETERS;
 
-/// What the options say of the nodes, by name.
+/// Parameters of the nodes given by options, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeParameters(Vec<(&'static str, String)>);
 
-/// The rows that are options. The waveform is said by `--speed` and `--interleaver`.
+/// The rows that are options. The waveform is given by `--speed` and `--interleaver` instead.
 fn rows() -> impl Iterator<Item = &'static Parameter<Config>> {
     PARAMETERS.parameters.iter().filter(|row| row.name != "waveform")
 }
 
-/// What the option of this name takes, if it is a parameter of the nodes.
+/// The kind of value of an option, if the option is a parameter of the nodes.
 pub fn kind(name: &str) -> Option<Kind> {
     rows().find(|row| row.name == name).map(|row| row.kind)
 }
@@ -28,7 +28,7 @@ impl NodeParameters {
         self
     }
 
-    /// Sets them.
+    /// Sets the given parameters.
     pub fn apply(&self, config: &mut Config) -> Result<(), Refused> {
         let given = |name| self.0.iter().find(|(given, _)| *given == name);
         PARAMETERS.apply(config, |name| given(name).map(|(_, text)| Written::argument(text)))

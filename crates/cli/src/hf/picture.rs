@@ -15,11 +15,11 @@ pub struct Picture<'a> {
     spans: [Vec<Span>; 2],
 }
 
-/// Spans of a node at most; what comes later is not drawn.
+/// The most spans of a node; later ones are not drawn.
 const SPANS: usize = 100_000;
 
 impl<'a> Picture<'a> {
-    /// Of nothing yet, to be drawn to `path`.
+    /// An empty picture, to be drawn to `path`.
     pub fn new(path: Option<&'a Path>) -> Self {
         Self { path, spans: Default::default() }
     }
@@ -32,11 +32,11 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Draws who transmitted what.
+    /// Draws the transmissions of both stations.
     pub fn draw(mut self, plan: &Plan) -> anyhow::Result<()> {
         let Some(path) = self.path else { return Ok(()) };
         for spans in &mut self.spans {
-            // That the transmitter was on is known last.
+            // The span of the transmitter is recorded last.
             spans.sort_by(|a, b| a.start.total_cmp(&b.start));
         }
         let stations = ["A", "B"].into_iter().zip(self.spans);

@@ -7,21 +7,21 @@ use emulator::hf::{Exchange, Tally};
 
 use crate::terminal;
 
-/// The line, if anybody looks.
+/// The line, shown only on a terminal.
 pub struct Progress {
     next: Option<Time>,
 }
 
-/// How often it changes.
+/// How often the line changes.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// On a terminal only.
+    /// Shows nothing unless standard error is a terminal.
     pub fn new() -> Self {
         Self { next: terminal::is_watched().then_some(Time::ZERO) }
     }
 
-    /// Shows what is new, if it is time.
+    /// Shows a new line, if the time has come.
     pub fn show(&mut self, now: Time, exchange: &Exchange) {
         if self.next.is_none_or(|at| at > now) {
             return;
@@ -40,7 +40,7 @@ impl Progress {
         terminal::replace_line(format_args!("{line}"));
     }
 
-    /// When there is something new to show.
+    /// When to show a new line.
     pub fn next_timeout(&self) -> Option<Time> {
         self.next
     }

@@ -36,7 +36,7 @@ pub enum Fading {
 impl Radio {
     /// Fills options that are not given from `other`.
     pub fn or(self, other: Self) -> Self {
-        // Of two ways to say how bad the channel is, the nearer one counts.
+        // Either of `ber` and `snr` replaces both values of `other`.
         let is_said = self.ber.is_some() || self.snr.is_some();
         let (ber, snr) = if is_said { (self.ber, self.snr) } else { (other.ber, other.snr) };
         Self {

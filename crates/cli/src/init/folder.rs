@@ -11,7 +11,7 @@ use gateway::Config;
 use crate::failure;
 use crate::terminal;
 
-/// Files to be written, and words for who wrote them.
+/// A new folder and the files to be written there.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -25,11 +25,11 @@ struct File {
     mode: u32,
 }
 
-/// What stands in the first line of each configuration.
+/// The schema named in the first line of each configuration.
 const SCHEMA: &str = "gateway.schema.json";
 
 impl Folder {
-    /// Nothing yet; the folder is made when it is written.
+    /// A folder without files, made by [`Self::write`].
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), files: Vec::new() }
     }
@@ -46,10 +46,10 @@ impl Folder {
         self.files.push(File { name: name.to_owned(), text: format!("{key}\n"), mode: 0o600 });
     }
 
-    /// Writes all of it, and checks the configurations. The folder must be new.
+    /// Writes all files, and checks the configurations. The folder must be new.
     ///
     /// # Errors
-    /// When there is such a folder, or something cannot be written.
+    /// When the folder exists, or something cannot be written.
     pub fn write(mut self) -> anyhow::Result<()> {
         let folder = self.path.display().to_string();
         let schema = format!("{:#}\n", gateway::config::schema());
@@ -77,7 +77,7 @@ impl Folder {
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
             writeln!(out, "wrote {}", path.display())?;
         }
-        // What we wrote is right, or it is our mistake.
+        // A complaint about our own files would be our mistake.
         for File { name, .. } in self.files.iter().filter(|file| file.name.ends_with(".toml")) {
             Config::read(&self.path.join(name)).context("what was written is wrong")?;
         }

@@ -54,7 +54,7 @@ pub fn section(interface: &str) -> String {
     )
 }
 
-/// What to do with files that all nodes have alike.
+/// Advice about files that are the same for all nodes.
 pub fn copies(out: &Out) -> String {
     let copied = super::there(out.folder.display(), "NODE");
     format!(

@@ -1,4 +1,4 @@
-//! Asks on the terminal for what no flag says.
+//! Asks on the terminal for values that no flag gives.
 
 use std::fmt::Display;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -14,17 +14,17 @@ use crate::terminal;
 pub struct Question<'a> {
     /// The flag without its hyphens.
     pub flag: &'a str,
-    /// What to ask, such as `The other end's address`.
+    /// The question, such as `The other end's address`.
     pub words: &'a str,
-    /// What an empty answer means, and no terminal; without it, the answer is needed.
+    /// The value for an empty answer, or without a terminal. `None` if an answer is needed.
     pub usual: Option<&'a str>,
 }
 
 impl Question<'_> {
-    /// The value of the flag, or the answer, or what is usual.
+    /// The value of the flag, or the answer, or the usual value.
     ///
     /// # Errors
-    /// When the answer is needed and nobody is there to ask, or it is no such value.
+    /// When an answer is needed and nobody can be asked, or the answer is no such value.
     pub fn ask<T: FromStr<Err: Display>>(&self, given: Option<T>) -> anyhow::Result<T> {
         if let Some(given) = given {
             return Ok(given);
@@ -85,7 +85,7 @@ impl FromStr for Networks {
 }
 
 impl Networks {
-    /// As a list in TOML, behind these first values.
+    /// Formats the networks as a list in TOML, behind these first values.
     pub fn toml(&self, first: &[String]) -> String {
         let own = self.0.iter().map(ToString::to_string);
         let all = first.iter().cloned().chain(own).map(|it| format!("{it:?}"));

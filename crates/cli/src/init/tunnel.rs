@@ -178,7 +178,7 @@ impl Args {
     }
 }
 
-/// Another address in the network of this one.
+/// The address `own`, or another address in the same network if `own` is taken.
 fn beside(own: Prefix, taken: Prefix) -> anyhow::Result<Prefix> {
     if own.address() != taken.address() {
         return Ok(own);

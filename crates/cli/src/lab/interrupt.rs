@@ -18,7 +18,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Call it before other threads start: they inherit the mask by which only one thread takes the signals.
+    /// To be called before other threads start: they inherit the signal mask, so only one thread takes the
+    /// signals.
     pub fn new() -> anyhow::Result<Self> {
         let signals = block()?;
         let (flag, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));

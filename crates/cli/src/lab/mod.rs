@@ -160,7 +160,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 }
             };
 
-            // Whoever waited for it sees it, whatever the disk says.
+            // Show the results even if the disk fails.
             let shown = print(&if json {
                 output::to_json_lines(&tested)?
             } else {
@@ -198,10 +198,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the folder of results, in which nobody else may write meanwhile.
+/// Opens the folder of results, and locks others out meanwhile.
 fn keep(folder: &Path) -> anyhow::Result<Keeper> {
     output::make_folder(folder)?;
-    // Also where the file has been replaced since this began.
+    // Right even if the program's file has been replaced since the start.
     let build = build_of(Path::new("/proc/self/exe"));
     let build = build.context("cannot tell which build of Trackway this is")?;
     let (keeper, is_anew) = Keeper::open(folder, &build).map_err(|why| match why {

@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.finish();
     match outcome {
         Ok(outcome) => {
-            // Whoever waited for it sees it, whatever the disk says.
+            // Show the results even if the disk fails.
             let shown = print(&results(args, &outcome, &space, &goal)?);
             let files = write(&folder, &outcome, &laboratory, &goal)?;
             shown?;
@@ -157,7 +157,7 @@ fn parameters(why: &str) -> String {
     format!("--parameters: {why}")
 }
 
-/// The folder of results, and what was run before.
+/// Opens the folder of results, and reads earlier runs.
 fn open(args: &Args, laboratory: &Laboratory<'_>) -> anyhow::Result<(PathBuf, Journal, Known)> {
     let Laboratory { file, subject, .. } = laboratory;
     let fingerprint = tune::fingerprint(&file.plan, subject);
@@ -194,7 +194,7 @@ fn open(args: &Args, laboratory: &Laboratory<'_>) -> anyhow::Result<(PathBuf, Jo
     Ok((folder, journal, known))
 }
 
-/// Whether there are results of a scenario of the same name.
+/// Whether a scenario with the same name has results.
 fn has_others(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let start = &name[..name.len().saturating_sub(DIGITS)];
@@ -206,7 +206,7 @@ fn has_others(folder: &Path) -> bool {
     })
 }
 
-/// Writes the files of results, the numbers before the pictures; their names.
+/// Writes the files of results, the numbers before the pictures; returns the names.
 fn write(
     folder: &Path,
     outcome: &Outcome,
@@ -226,7 +226,7 @@ fn write(
         let recommended = file.text_with(&changes).map_err(anyhow::Error::msg)?;
         write(RECOMMENDED, recommended.as_bytes())?;
     } else {
-        // Of an earlier search: it is recommended no more.
+        // An earlier search's recommendation no longer holds.
         let path = folder.join(RECOMMENDED);
         match fs::remove_file(&path) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Messages by the `[sar]` service of a gateway, as any program has them sent and takes them.
+//! Sends and receives messages by the `[sar]` service of a gateway, as any program can.
 
 pub mod receive;
 pub mod send;
@@ -33,7 +33,7 @@ impl Service {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Asks, with octets behind the line.
+    /// Sends a request, with octets behind the line.
     fn ask(&mut self, request: &Value, octets: &[u8]) -> anyhow::Result<()> {
         let mut line = request.to_string();
         line.push('\n');

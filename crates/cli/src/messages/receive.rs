@@ -1,4 +1,4 @@
-//! `trackway receive`: messages that have come.
+//! The command `trackway receive`: takes received messages.
 
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
@@ -45,7 +45,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Receives what `args` say.
+/// Receives messages according to `args`.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.into {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until the gateway has heard what was taken: it answers in order.
+/// Waits until the gateway knows of all taken messages: the gateway answers in order.
 fn settle(service: &mut Service) -> anyhow::Result<()> {
     service.ask(&json!({"do": "outcome", "id": 0}), &[])?;
     while service.answer()?.0["is"] != "unknown" {}
@@ -87,7 +87,7 @@ fn keep(args: &Args, mut answer: Value, octets: &[u8]) -> anyhow::Result<()> {
     } else if args.json {
         let mut hex = String::with_capacity(2 * octets.len());
         for octet in octets {
-            // A text takes all.
+            // Writing to a string never fails.
             let _ = write!(hex, "{octet:02x}");
         }
         answer["hex"] = json!(hex);

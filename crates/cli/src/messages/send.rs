@@ -126,7 +126,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// Tells who waits for the rest how it goes.
+/// Prints progress for a person who waits for the rest.
 fn say(args: &Args, what: std::fmt::Arguments<'_>) -> io::Result<()> {
     if args.json || !terminal::is_watched() && !args.no_wait {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Numbers as people read them, the same in all of a status: kB and MB of 1000, times in their two greatest units.
+//! Formats numbers of a status for people: kB and MB of 1000, times in their two greatest units.
 
 use serde_json::Value;
 
-/// A time in the two greatest units that it has.
+/// A time in its two greatest units.
 pub fn span(seconds: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(86_400.0, "d"), (3_600.0, "h"), (60.0, "min")];
     let whole = seconds.floor();
@@ -29,7 +29,7 @@ pub fn octets(octets: &Value) -> String {
     }
 }
 
-/// A share in percent: one that is not zero is never said to be.
+/// A share in percent; only zero is shown as zero.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

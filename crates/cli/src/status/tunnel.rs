@@ -7,12 +7,13 @@ use settings::plain::shown;
 
 use super::readable::{octets, rate, share, span};
 
-/// With fewer packets sent, repairs are told as a number, and no rate: shares of a few packets mislead.
+/// With fewer packets sent, repairs are shown as a number and not as a rate: shares of few packets
+/// mislead.
 const FEW: f64 = 100.0;
-/// Where values begin.
+/// The column of the values.
 const COLUMN: usize = 20;
 
-/// Counters of a peer that say why handshakes came to nothing, and how.
+/// Counters of a peer that explain failed handshakes, with words for each.
 const FAILURES: [(&str, &str); 9] = [
     ("gave_up", "times that nobody answered for 20 s"),
     ("calls_fresh", "calls from another port, after 30 s in vain (address translator?)"),
@@ -25,7 +26,7 @@ const FAILURES: [(&str, &str); 9] = [
     ("expired", "times that keys became too old"),
 ];
 
-/// Prints one peer, and on request its counters that are not zero.
+/// Prints one peer, and on request all counters above zero.
 pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyhow::Result<()> {
     let text = |key: &str| super::text(&tunnel[key]).into_owned();
     let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
@@ -47,7 +48,7 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
         ("loss to it", "loss", "loss_left", "sources_sent"),
         ("loss from it", "loss_in", "loss_left_in", "sources_received"),
     ] {
-        // Of a few packets nobody can tell a share.
+        // Without packets there is no share to show.
         line(
             name,
             match number(count) {
@@ -127,7 +128,7 @@ fn endpoint(tunnel: &Value) -> String {
     }
 }
 
-/// What was said in words.
+/// Counters already shown in words.
 const SAID: [&str; 3] = ["mtu", "queued_octets", "rate_bit_s"];
 
 #[cfg(test)]

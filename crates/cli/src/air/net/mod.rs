@@ -21,7 +21,7 @@ use crate::animation;
 /// Frames between two looks: more than a net carries in the time.
 const BETWEEN_LOOKS: usize = 4_096;
 
-/// Runs a session whose interfaces share this combat net of its scenario.
+/// Runs a session with interfaces on a combat net of the scenario.
 pub fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
     let (args, planned) = (session.args(), &session.plan().nets[net]);
     let names = planned.stations.iter().map(|node| session.plan().nodes[*node].name.clone());
@@ -71,7 +71,7 @@ pub fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
 }
 
 fn line(hub: &NetHub) -> String {
-    // Of times nothing is said.
+    // The line says nothing of times.
     let total = hub.medium().total(Time::ZERO);
     format!(
         "{} transmissions, {} acknowledgements | {} received, {} given up | {} collisions",

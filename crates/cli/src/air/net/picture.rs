@@ -26,7 +26,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Of stations with these names.
+    /// A picture of stations, by name.
     pub fn new(names: &[String]) -> Self {
         Self {
             names: names.to_vec(),
@@ -56,9 +56,9 @@ impl Picture {
         self.sampler.add(now, &[], &fresh);
     }
 
-    /// What was seen until `end`.
+    /// Returns the recording until `end`.
     pub fn finish(mut self, end: Time, hub: &NetHub, title: String) -> Recording {
-        // A net tells of a frame when it ends.
+        // A net reports a frame when the frame ends.
         self.frames.shown.sort_by_key(|frame| frame.start);
         let (net, count) = (hub.medium(), self.names.len());
         let motion = |station| net.motion(StationId(station)).clone();

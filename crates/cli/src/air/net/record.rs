@@ -62,7 +62,7 @@ impl Record {
         }
     }
 
-    /// Writes what there is; `title` says of what.
+    /// Writes the outputs; `title` names the subject.
     pub fn finish(self, title: String) -> anyhow::Result<()> {
         if let Some((path, strips)) = self.picture {
             write_whole(&path, timeline_to_svg(&strips.timeline(title)))

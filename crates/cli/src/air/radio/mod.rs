@@ -11,7 +11,7 @@ use report::Report;
 use super::session::Session;
 use crate::animation;
 
-/// Runs a session whose interfaces share this radio channel of its scenario.
+/// Runs a session with interfaces on a radio channel of the scenario.
 pub fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
     let mut hub = hub(session, radio)?;
     let mut picture = session.args().animate.is_wanted().then(|| Picture::new(&mut hub));

@@ -68,7 +68,7 @@ impl Picture {
         stations: impl Iterator<Item = (&'a str, &'a [Range<Time>])>,
     ) -> Recording {
         self.look(end, hub);
-        // The channel tells of a frame when it ends.
+        // The channel reports a frame when the frame ends.
         self.frames.shown.sort_by_key(|frame| frame.start);
         let nodes = stations.enumerate().map(|(station, (name, off))| Node {
             name: name.to_owned(),

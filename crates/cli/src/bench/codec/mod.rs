@@ -22,12 +22,12 @@ use testbed::probe::median;
 
 /// Octets of a packet.
 const SYMBOL: usize = 1024;
-/// Packets that are gone through in turn: more than the first cache holds, and less than the second.
+/// Packets used in turn: more than the first cache holds, and less than the second.
 const STORE: usize = 1024;
-/// Sources of a block, and how many of them are lost.
+/// Sources of a block, and the number of lost sources.
 const BLOCK: usize = 64;
 const LOST: usize = 16;
-/// Blocks that are gone through in turn, in the second cache.
+/// Blocks used in turn, in the second cache.
 const BLOCKS: usize = 4;
 /// How long each thing is measured at a time, and how often: the machine's speed changes.
 const TURN: Duration = Duration::from_micros(400);
@@ -38,9 +38,9 @@ const WARM_UP: usize = 16;
 /// Something to measure.
 struct Task<'a> {
     name: String,
-    /// Octets that a call accounts for.
+    /// Octets counted for a call.
     octets: f64,
-    /// The position of the limiting task, and the limit as a share of its rate.
+    /// The position of the limiting task, and the limit as a share of that task's rate.
     limit: Option<(usize, f64)>,
     call: Box<dyn FnMut() + 'a>,
 }
@@ -129,8 +129,7 @@ fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }
 
-/// How fast octets in registers are multiplied, where that is an instruction. Returns the task's
-/// position.
+/// Adds a task that multiplies octets in registers, if the machine has an instruction. Returns the task's position.
 fn add_limit(kernel: Kernel, tasks: &mut Vec<Task<'_>>) -> Option<usize> {
     const ROUNDS: u64 = 1000;
     if !kernel.has_multiplication() {
@@ -253,7 +252,7 @@ fn add_elimination(limit: Option<usize>, tasks: &mut Vec<Task<'_>>) {
     });
 }
 
-/// Blocks of which the first packets are lost and as many repairs came instead.
+/// Blocks with their first packets lost, and as many repairs received.
 struct Blocks {
     blocks: Vec<Block>,
     /// Coefficients of the repairs, row by row; the columns of the lost packets come first.

@@ -6,7 +6,8 @@ use reed_solomon_erasure::galois_8::ReedSolomon;
 
 use super::{BLOCK, BLOCKS, LOST, SYMBOL, Task, random};
 
-/// What [`Blocks`](super::Blocks) does, in the same order; compared with `ours`, tasks with AVX2.
+/// Adds the tasks of [`Blocks`](super::Blocks) in the same order, to compare with our AVX2 tasks
+/// `ours`.
 pub fn add_tasks(ours: [Option<usize>; 2], tasks: &mut Vec<Task<'_>>) -> anyhow::Result<()> {
     let octets = (BLOCK * SYMBOL) as f64;
     let codec = ReedSolomon::new(BLOCK, LOST).context("reed-solomon-erasure")?;

@@ -80,10 +80,10 @@ struct Measured {
 struct Outcome {
     /// In bit/s.
     goodput: f64,
-    /// Octets on the link for each that was delivered, both towards the client. Of lone packets, datagrams
-    /// sent for each.
+    /// Octets on the link for each delivered octet, both towards the client. For lone packets, datagrams
+    /// sent for each packet.
     offered: f64,
-    /// Of requests, or of lone packets one way, in milliseconds, sorted.
+    /// Times of requests, or one-way times of lone packets, in milliseconds, sorted.
     times: Vec<f64>,
 }
 
@@ -96,7 +96,7 @@ pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
         if loss.contains(&Probability::ONE) {
             return Err(misuse("--loss 100% leaves nothing to measure"));
         }
-        // Without what the binary fraction is off.
+        // Without the rounding error of binary fractions.
         let percent = |loss: &Probability| (loss.get() * 1e6).round() / 1e4;
         extent.losses = loss.iter().map(percent).collect();
     }
@@ -129,7 +129,7 @@ pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does all runs of all turns, some at once; the turns in the order of `cells`.
+/// Does all runs of all turns, some at once; returns the turns in the order of `cells`.
 fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> anyhow::Result<Vec<Measured>> {
     let signals = Signals::block()?;
     let all = (0..runs).flat_map(|run| (0..cells.len()).map(move |place| (place, run)));

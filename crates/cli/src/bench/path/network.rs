@@ -26,16 +26,16 @@ pub struct Wire {
 pub const LONG: Wire = Wire { rate: 10_000_000, delay: 50 };
 pub const NEAR: Wire = Wire { rate: 8_000_000, delay: 20 };
 
-/// Octets of the headers of IPv4 and of TCP with timestamps.
+/// Octets of the headers of IPv4 and TCP with timestamps.
 const TCP_HEADERS: f64 = 52.0;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// The search for the path's MTU loses probes too.
+/// How long the search for the path's MTU may take: probes are lost too.
 const MTU_WITHIN: Duration = Duration::from_secs(15);
 /// The greatest packet that the tunnel takes on a link of 1500 octets.
 const MTU: u64 = 1_438;
 
-/// What the packets go through.
+/// The way of the packets between the networks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Carrier {
     Plain,
@@ -57,7 +57,7 @@ impl Wire {
 }
 
 impl Network {
-    /// Starts it; `loss` is as `trackway link` takes it, for both directions.
+    /// Starts the network; `loss` has the form of `trackway link`, for both directions.
     pub fn new(
         signals: &Signals,
         carrier: Carrier,
@@ -86,7 +86,7 @@ impl Network {
         if carrier == Carrier::Tunnel {
             let has_mtu = |side: &String| nets.status(side)["tunnels"][0]["mtu"] == MTU;
             let waited = nets.wait(MTU_WITHIN, "no MTU", || sites.gateways.iter().all(has_mtu));
-            // Measured all the same: a user would not know either.
+            // Measure even without the MTU: a user would not know either.
             waited.or_else(|_| nets.check_interrupted())?;
         }
         Ok(Self { nets, sites, wire })
@@ -95,7 +95,7 @@ impl Network {
     /// Ends the link. Returns octets of IP packets offered to the link towards the client, for each octet of TCP's
     /// payload that arrived at the client, from the first packet to the last.
     pub fn finish(mut self) -> anyhow::Result<f64> {
-        // What is still under way was offered and will be delivered.
+        // Packets in flight were offered and will be delivered.
         thread::sleep(Duration::from_secs_f64(2e-3 * self.wire.round_trip()));
         let delivered = namespace::within(&self.sites.client, received_payload)??;
         let link = self.sites.link.as_ref().context("no link")?.program;
@@ -107,8 +107,8 @@ impl Network {
         Ok(offered.context("the link's report lacks octets")? / delivered)
     }
 
-    /// How long so many pings take from one gateway to the other beside the tunnel, in ms, the shortest
-    /// first; what never came took for ever.
+    /// Times of so many pings from one gateway to the other beside the tunnel, in ms, the shortest first. A lost
+    /// ping has an infinite time.
     pub fn pings(nets: &Namespaces, gateway: &str, count: u32) -> anyhow::Result<Vec<f64>> {
         let mut times = ping(nets, gateway, "192.0.2.2", (count, 0.05, 2))?;
         times.resize(times.len().max(count as usize), f64::INFINITY);
@@ -116,8 +116,8 @@ impl Network {
         Ok(times)
     }
 
-    /// Counters of both ends of the tunnel: packets that entered, and datagrams that carried packets, repeats and
-    /// repairs included.
+    /// Sums over both ends of the tunnel: packets that entered, and datagrams with packets, including repeats and
+    /// repairs.
     pub fn counters(&self) -> anyhow::Result<[f64; 2]> {
         let mut sums = [0.0; 2];
         for gateway in &self.sites.gateways {
@@ -134,7 +134,7 @@ impl Network {
 
 /// Octets of payload in all TCP segments that this thread's namespace has received.
 ///
-/// iperf3 does not count what comes after its time, though it was sent within it.
+/// iperf3 does not count octets sent in time that arrive after the end.
 fn received_payload() -> anyhow::Result<f64> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("reading {path}"));
     let octets = counter(&read("/proc/thread-self/net/netstat")?, "IpExt:", "InOctets");

@@ -4,7 +4,7 @@ use super::network::{Carrier, LONG, NEAR, Wire};
 
 /// The losses of the link, in percent.
 const LOSSES: [f64; 6] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0];
-/// The same for lone packets.
+/// The loss for lone packets, in percent.
 const LONE_LOSS: f64 = 10.0;
 /// The goodput required in the tunnel, as a part of plain bbr's goodput: with bbr inside, which stops for each of its
 /// measurements, and with any other congestion control.
@@ -14,13 +14,13 @@ const OTHER_INSIDE: f64 = 1.0;
 /// Octets of payload of a TCP segment, with timestamps.
 const PLAIN_SEGMENT: f64 = 1_448.0;
 const TUNNEL_SEGMENT: f64 = 1_386.0;
-/// Octets of the packets with these segments: in the tunnel with compressed headers.
+/// Octets of packets with full segments, in the tunnel with compressed headers.
 const PLAIN_PACKET: f64 = 1_500.0;
 const TUNNEL_PACKET: f64 = 1_459.0;
 /// Octets of framing around a packet.
 const FRAMING: f64 = 14.0;
 
-/// How frames come to be lost.
+/// The pattern of losses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pattern {
     /// Each on its own.
@@ -31,7 +31,7 @@ pub enum Pattern {
     Fades,
 }
 
-/// What is on the way.
+/// The traffic of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Load {
     /// A download with this congestion control.
@@ -40,7 +40,7 @@ pub enum Load {
     Talk,
     /// Requests and responses beside a download.
     Both,
-    /// Packets that nothing follows.
+    /// Lone packets, each long after the one before.
     Lone,
     /// Pings beside the tunnel while a TCP connection fills it each way.
     BothWays,
@@ -57,7 +57,7 @@ pub struct Cell {
     pub seconds: u32,
 }
 
-/// How much is measured.
+/// The extent of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Extent {
     /// In percent.
@@ -68,7 +68,7 @@ pub struct Extent {
 }
 
 impl Pattern {
-    /// As `trackway link` takes it.
+    /// The loss in the form of `trackway link`.
     pub fn loss(self, percent: f64) -> String {
         match self {
             _ if percent == 0.0 => "none".to_owned(),
@@ -80,7 +80,7 @@ impl Pattern {
 }
 
 impl Cell {
-    /// What it is called.
+    /// The name of the turn.
     pub fn name(&self) -> String {
         let Self { carrier, pattern, loss, load, .. } = self;
         let carrier = match carrier {
@@ -102,12 +102,12 @@ impl Cell {
         format!("{carrier} {load} {loss} %{pattern}")
     }
 
-    /// What it goes over.
+    /// The link in the middle.
     pub fn wire(&self) -> Wire {
         if self.load == Load::BothWays { NEAR } else { LONG }
     }
 
-    /// What is asked of a download, as a part of the goodput of plain bbr at the same loss.
+    /// The required goodput of a download, as a part of plain bbr's goodput at the same loss.
     pub fn asked_share(&self) -> Option<f64> {
         let is_asked = self.carrier == Carrier::Tunnel && self.pattern == Pattern::Single;
         match self.load {
@@ -117,18 +117,18 @@ impl Cell {
         }
     }
 
-    /// In bit/s, what a TCP stream of full segments could have.
+    /// The highest goodput of a TCP stream of full segments, in bit/s.
     pub fn goodput_limit(&self) -> f64 {
         f64::from(self.wire().rate) * self.arriving() * self.segment() / (self.packet() + FRAMING)
     }
 
-    /// Octets offered to the link for each that is delivered, at most.
+    /// The most octets that may be offered to the link for each delivered octet.
     pub fn asked_offered(&self) -> Option<f64> {
         let is_asked = self.carrier == Carrier::Tunnel && self.pattern == Pattern::Single;
         is_asked.then(|| 1.08 / self.arriving() + 0.05)
     }
 
-    /// Octets that full segments need, each sent until it arrives.
+    /// The fewest octets offered for each delivered octet: full segments, each sent until it arrives.
     pub fn offered_limit(&self) -> f64 {
         self.packet() / self.segment() / self.arriving()
     }
@@ -164,7 +164,7 @@ impl Extent {
         Self { losses: vec![0.0, 2.0, 20.0], seconds: 8, is_quick: true }
     }
 
-    /// All turns, the longest first among those that are alike.
+    /// All turns, the longest first among similar turns.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         let mut add = |carrier, pattern, load, losses: &[f64], seconds| {
@@ -172,7 +172,7 @@ impl Extent {
         };
         let (losses, seconds) = (&self.losses[..], self.seconds);
         let long = 2 * seconds;
-        // Of a thousand packets one may be late.
+        // One packet of a thousand may be late.
         let longest = if self.is_quick { 5 } else { 20 } * seconds;
         add(Carrier::Tunnel, Pattern::Single, Load::Lone, &[LONE_LOSS], longest);
         add(Carrier::Plain, Pattern::Single, Load::Talk, &[0.0], long);

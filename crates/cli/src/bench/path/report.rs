@@ -27,7 +27,7 @@ pub struct Finding {
     pub value: Estimate,
     pub unit: &'static str,
     pub asked: Option<Asked>,
-    /// The best that can be.
+    /// The best possible value.
     pub limit: Option<f64>,
 }
 
@@ -41,18 +41,18 @@ const REQUESTS: &str = "64-octet requests and responses, ten a second";
 const LONE: &str = "Packets of 64 octets that nothing follows, one way: requests and their answers";
 const HEADINGS: [&str; 8] = [DOWNLOADS, SHARES, BURSTS, OFFERED, REQUESTS, LONE, PINGS, PLAIN];
 
-/// The added delay of a request, in milliseconds, at most.
+/// The most added delay of a request, in milliseconds.
 const ADDED: f64 = 2.0;
 /// The greatest delay of 99 % of the requests, in milliseconds.
 const P99_LOSSY: f64 = 250.0;
 const P99_BESIDE: f64 = 200.0;
-/// The median beside a download at most, in round trips.
+/// The greatest median beside a download, in round trips.
 const MEDIAN_BESIDE: f64 = 1.1;
 /// The least share of lone packets in time, and the time limit in round trips.
 const LONE_IN_TIME: f64 = 0.999;
 const LONE_WITHIN: f64 = 1.5;
-/// The median of a ping while the tunnel is full each way at most, in round trips: each of
-/// the two queues has a target of four datagrams, 0.15 of this round trip.
+/// The greatest median of a ping while the tunnel is full each way, in round trips: each of both
+/// queues has a target of four datagrams, 0.15 round trips.
 const PING_BESIDE: f64 = 1.4;
 
 /// All figures, in the order in which they are shown.
@@ -170,13 +170,13 @@ fn added_delay(measured: &[Measured]) -> Option<Finding> {
     })
 }
 
-/// What comes from the times of all runs together.
+/// An estimate from the times of all runs together.
 fn pooled(value: f64) -> Estimate {
     Estimate { ci95: None, ..Estimate::exact(value) }
 }
 
 impl Finding {
-    /// Whether it is as asked; what could not be measured is not.
+    /// Whether the goal is met; a missing measurement meets no goal.
     pub fn is_met(&self) -> Option<bool> {
         match self.asked? {
             Asked::AtLeast(least) => Some(self.value.mean >= least),
@@ -225,7 +225,7 @@ pub fn print_json(findings: &[Finding]) -> io::Result<()> {
     findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.json()))
 }
 
-/// Prints them as a table.
+/// Prints the findings as a table.
 pub fn print_table(findings: &[Finding]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut heading = "";
@@ -251,7 +251,7 @@ fn shown(value: f64, unit: &str) -> String {
     }
 }
 
-/// Without the unit.
+/// Formats a value without the unit.
 fn bare(value: f64, unit: &str) -> String {
     match unit {
         "bit/s" => format!("{:.2}", value / 1e6),
@@ -307,7 +307,7 @@ mod tests {
         let lines: Vec<String> = findings(&turns).iter().map(Finding::line).collect();
 
         let has = |what: &str| lines.iter().any(|line| line.contains(what));
-        // Student's t for one degree of freedom: 12.71 times 0.1.
+        // Student's t with one degree of freedom, 12.71 times 0.1.
         assert!(has("8.10 Mbit/s ±1.27"), "{lines:?}");
         assert!(has("in 1.5 round trips       0.7500"), "{lines:?}");
     }
