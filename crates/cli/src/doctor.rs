@@ -1,4 +1,4 @@
-//! The command `trackway doctor`: what this host lacks for a configuration, and what is in the way.
+//! The command `trackway doctor`: reports missing things and obstacles on this host for a configuration.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

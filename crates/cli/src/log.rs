@@ -46,7 +46,7 @@ pub enum Format {
 
 /// Formats lines, one line each and without control characters.
 ///
-/// Lines of the levels `debug` and `trace` have no bound: users of these levels want all lines.
+/// Lines of the levels `debug` and `trace` have no bound: users who choose these levels want everything.
 #[derive(Debug)]
 pub struct Lines {
     style: Style,

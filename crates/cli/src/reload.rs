@@ -1,4 +1,4 @@
-//! `trackway reload`: another configuration for the gateway that runs here.
+//! The command `trackway reload`: gives the running gateway another configuration.
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -62,7 +62,7 @@ const FAULTY: u8 = 3;
 /// No gateway runs here.
 const ABSENT: u8 = 4;
 
-/// The services, and the beginnings of their counters' names. All other counters are HBH's.
+/// The services, and the prefixes of their counters' names. All other counters are HBH's.
 const SERVICES: [(&str, &[&str]); 8] = [
     ("hbh", &[]),
     ("tunnel", &["tunnel_", "secure_"]),
@@ -73,7 +73,7 @@ const SERVICES: [(&str, &[&str]); 8] = [
     ("gre", &["gre_"]),
     ("routing", &["routing_", "aodv_", "dsdv_", "olsr_"]),
 ];
-/// The beginning of the names of counters that belong to no service.
+/// The prefix of counters without a service.
 const SHARED: &str = "rules_";
 
 /// Asks the gateway.

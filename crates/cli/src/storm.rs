@@ -165,7 +165,7 @@ fn one(args: &Args, service: Service, seed: u64) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// A broken rule: the command that replays the run, and the shortest course that breaks the rule too.
+/// Describes a broken rule: with the command to replay the run, and the shortest course found with the same break.
 fn story(course: &Course, at: Time, why: &str) -> String {
     let Course { service, seed, .. } = course;
     let until = at.as_secs_f64() + 0.1;

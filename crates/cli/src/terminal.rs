@@ -1,5 +1,5 @@
-//! Writes all output to the terminal, or to a program that reads it. No text of others, from the network or a file, can
-//! move the cursor or forge a line.
+//! The only way to the terminal, or to a program that reads our output: no text of others, from the network or a file,
+//! can move the cursor or forge a line.
 
 #[cfg(feature = "laboratory")]
 use std::fmt;

@@ -63,9 +63,9 @@ pub struct DeviceRoutes {
 pub struct Lead {
     /// The mark of the packets.
     pub mark: Mark,
-    /// The bits of the mark that count.
+    /// The relevant bits of the mark.
     pub mask: u32,
-    /// The lead's place among all leads: chooses its table, and the priority of its rule.
+    /// The lead's place among all leads, from which its table and its rule's priority follow.
     pub position: u8,
 }
 

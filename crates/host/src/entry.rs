@@ -16,7 +16,7 @@ use crate::numbers::{Mark, Numbers};
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
-/// The metric of entries that refuse packets: any other route to the same network is better.
+/// The metric of refusals: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
 /// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
 const METRIC_V6: u32 = 1_024;
@@ -81,7 +81,7 @@ pub enum Entry {
         table: Table,
         /// The number of the device.
         device: u32,
-        /// The source of this host's own packets: an address of the device, even if others are added.
+        /// The source address for this host's packets: an address of the device, even if others are added.
         source: Option<IpAddr>,
     },
     /// A rule for packets.
@@ -131,7 +131,7 @@ pub enum Rule {
     Marked {
         /// The mark.
         mark: u32,
-        /// The bits of the mark that count.
+        /// The relevant bits of the mark.
         mask: u32,
         /// The table.
         table: Table,
@@ -490,8 +490,8 @@ pub(crate) fn metric(to: &Prefix) -> u32 {
     if to.address().is_ipv6() { METRIC_V6 } else { 0 }
 }
 
-/// Asks for the routes of one version of IP, in all tables or one, of all programs or one. Older kernels answer
-/// with all routes.
+/// Asks for routes of one version of IP, optionally of one table or one program. Older kernels answer with all
+/// routes.
 pub(crate) fn routes(is_v6: bool, table: Option<Table>, protocol: Option<u8>) -> Request {
     let mut fixed = [0; FIXED];
     fixed[0] = family(is_v6);

@@ -26,7 +26,7 @@ pub enum Severity {
 /// A kind of fault.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Kind {
-    /// Its name for programs, which stays the same.
+    /// The name for programs, never changed.
     pub code: &'static str,
     /// How grave it is.
     pub severity: Severity,
@@ -162,7 +162,7 @@ pub struct Fault {
     pub said: String,
 }
 
-/// The faults of a gateway, as they come and go.
+/// Tracks the faults of a gateway: decides when each is shown.
 #[derive(Debug, Default)]
 pub struct Faults {
     known: BTreeMap<(&'static str, String), Known>,

@@ -34,7 +34,7 @@ use crate::nft::{self, Removals};
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
-/// Name of the counter of dropped packets.
+/// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";

@@ -291,7 +291,7 @@ impl Fib {
     }
 }
 
-/// The IPv4 networks among `networks` to which a link that is up leads, by a route of another program or of the kernel.
+/// Filters `networks` for IPv4 networks reached over a link that is up, by a route of another program or of the kernel.
 ///
 /// # Errors
 /// When the kernel does not list its routes.

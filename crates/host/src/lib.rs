@@ -1,4 +1,5 @@
-//! What the gateway wants of the Linux host: kept whoever changes it, explained, and given back.
+//! Keeps the gateway's wishes in the Linux host, whoever changes them: devices, routes, rules, tables and
+//! settings. Everything is explained on request, and given back at the end.
 //!
 //! ```text
 //!   desired    devices, networks behind them, marked packets   ─┐

@@ -317,8 +317,8 @@ pub fn enable_v6(interface: &str) {
     set_sysctl(interface, "ipv6", "disable_ipv6", "0");
 }
 
-/// Sets a setting of an interface of ours, which ends with the interface. A machine without IPv6 lacks the settings
-/// of IPv6; nothing is lost.
+/// Changes a setting of an interface of ours, unless the value is right already. The setting ends with the
+/// interface. A machine without IPv6 lacks the settings of IPv6; nothing is lost.
 pub fn set_sysctl(interface: &str, family: &str, key: &str, value: &str) {
     if let Err(error) = try_set_sysctl(interface, family, key, value) {
         warn!(interface, family, key, %error, "setting not changed");

@@ -82,7 +82,7 @@ pub fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Starts `nft` with a pipe to it, and one for its complaints.
+/// Starts `nft` with pipes for orders and complaints.
 fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
     Command::new("nft")
         .args(arguments)
@@ -422,7 +422,7 @@ fn is_complete(said: &str, word: &str) -> bool {
     after.split_once('^').is_some_and(|(_, rest)| rest.contains('\n'))
 }
 
-/// What to do about a complaint of `nft`.
+/// Turns a complaint of `nft` into advice.
 fn explain(said: &str, family: &str, needs: &str) -> String {
     let complaint =
         said.lines().find(|line| line.contains("rror")).unwrap_or("no complaint").trim();

@@ -1,4 +1,4 @@
-//! Hears from the kernel what changes on the host: one subscription for all services of a process.
+//! Listens to the kernel's notices of changes on the host: one subscription for all services of a process.
 //!
 //! ```text
 //!   kernel ── links, addresses, routes, rules, neighbours, settings, removals of traffic control and of nftables
@@ -7,9 +7,9 @@
 //!   Observer, a thread
 //!                   └▶ a Subscription of each service: notices that wait, and a descriptor to poll
 //! ```
-//! Routes are not remembered: Linux removes those of IPv4 without a notice when a device or an address goes. Whoever
-//! needs routes asks for its own, and the kernel chooses them by their protocol number or table. Whether any route leads
-//! to an address is remembered until the next notice.
+//! Routes are not remembered: Linux removes IPv4 routes without a notice when a device or an address goes. A service
+//! asks for its own routes, and the kernel filters them by protocol number or table. Whether any route leads to an
+//! address is remembered until the next notice.
 //!
 //! Notices that the kernel or a slow service could not store are replaced by one fact: something was lost. The observer
 //! then reads addresses and settings anew, and each service compares all its wanted entries with the kernel's.

@@ -59,7 +59,7 @@ pub struct Rival {
 }
 
 impl Observed {
-    /// Notes that another program uses a number of ours, which `key` in `[host]` sets.
+    /// Notes a number of ours that another program uses; `key` in `[host]` sets the number.
     pub fn clash(&mut self, what: &str, number: u32, key: &str, used: &impl fmt::Display) {
         self.clashes.insert(format!(
             "another program uses our {what} {number}: {used}; `{key}` in [host] chooses other numbers"

@@ -55,7 +55,7 @@ pub static IN_CLEAR: Counter = Counter::counter(
     "Packets that came in clear in the name of hosts behind the devices, and were dropped.",
 );
 
-/// Keeps the kernel entries of one service.
+/// Keeps a service's kernel entries.
 pub struct Reconciler {
     owner: Owner,
     netlink: Netlink,
@@ -904,7 +904,7 @@ impl Kept {
         Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
     }
 
-    /// All addresses of this host, whatever the interface; they change when [`Self::handle_ready`] says so.
+    /// All addresses of this host, whatever the interface. [`Self::handle_ready`] reports changes.
     #[must_use]
     pub fn own_addresses(&self) -> BTreeSet<IpAddr> {
         self.observer.addresses()

@@ -20,7 +20,7 @@ use nix::unistd::{AccessFlags, Uid, access};
 pub const LOCKS: &str = "lock";
 /// The folder with a folder for each network namespace's gateway: sockets, and notes that outlive a crash.
 pub const RUN: &str = "/run/trackway";
-/// Beginnings of the names of files that a gateway leaves to its successor: see `settings` and `companions`.
+/// Prefixes of files that a gateway leaves to its successor: see `settings` and `companions`.
 pub const NOTES: [&str; 3] = ["settings", "hfpep-", "numbers"];
 /// The name of a gateway's control socket in its folder.
 pub const SOCKET: &str = "control.sock";
@@ -110,7 +110,7 @@ pub fn is_running() -> bool {
 }
 
 /// Locks a file for this process alone. Waits up to half a second, because programs that look for a running gateway
-/// hold its lock for a moment, and so does a gateway that clears leftovers away.
+/// hold its lock for a moment, and so do gateways while clearing leftovers away.
 ///
 /// # Errors
 /// `EWOULDBLOCK` when a gateway holds the lock, or as flock(2) says.

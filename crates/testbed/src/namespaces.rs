@@ -50,7 +50,7 @@ pub struct Emulated {
 impl Namespaces {
     /// An empty set with a folder for its files; `trackway` is the program that runs as gateway and emulator.
     ///
-    /// Names have a prefix of this process, so that other runs never use the same.
+    /// Names have this process's prefix, so that other runs never use the same names.
     ///
     /// # Errors
     /// When the folder cannot be made.

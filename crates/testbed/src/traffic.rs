@@ -27,7 +27,7 @@ const PIECE: usize = 4_096;
 /// Octets of a transfer that goes on until told to end.
 pub const ENDLESS: usize = usize::MAX;
 
-/// A running transfer. Each transfer has octets of its own: octets of another transfer are noticed.
+/// A running transfer. The octets differ between transfers, so octets of another transfer are noticed.
 #[derive(Debug)]
 pub struct Transfer {
     /// Octets to send; 0 once the transfer is to end.

@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         self.seed
     }
 
-    /// The interfaces, and the nodes that have them.
+    /// The interfaces, and their nodes.
     pub fn joined(&self) -> &[Joined] {
         &self.joined
     }

@@ -31,8 +31,7 @@ struct Lines {
 }
 
 impl Record {
-    /// Prepares the outputs that these options ask for; `names` are the names of the stations. `None` without
-    /// outputs.
+    /// Prepares the outputs of these options for stations with these `names`; `None` without outputs.
     pub fn new(files: &NetFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
         let lines = files.record.as_ref().map(|path| {
             let file = grow_private(path).with_context(|| format!("writing {}", path.display()))?;
