@@ -39,6 +39,8 @@ stop_all() {
         sleep 0.1
     done
     signal_all KILL
+    # Bash tells of killed programs as soon as it notices them.
+    wait "${pids[@]}" 2> /dev/null
     for name in "${!pids[@]}"; do
         stop "$name"
     done
