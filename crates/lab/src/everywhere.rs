@@ -59,7 +59,7 @@ impl<S: Scenario<Way = W>, W: Copy + PartialEq + Send + Sync + 'static> Place fo
     }
 }
 
-/// Each of them once, in the order in which they come.
+/// Each element once, in the order of the list.
 pub fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
     let mut places: Vec<T> = Vec::new();
     for scenario in all {
@@ -70,7 +70,7 @@ pub fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
     places
 }
 
-/// What a place says of ours, or one of several things that it says.
+/// A result of one place: how our transport does there.
 pub trait Judged {
     /// The greater the worse; for an order alone.
     fn badness(&self) -> f64;
@@ -78,7 +78,7 @@ pub trait Judged {
     /// Whether ours reaches the goals.
     fn holds(&self) -> Answer;
 
-    /// It in a sentence.
+    /// The result in a sentence.
     fn text(&self) -> String;
 }
 
@@ -99,12 +99,12 @@ impl<R: Judged> Ranking<R> {
         self.all.iter().collect()
     }
 
-    /// Those that surely miss a goal.
+    /// The results that surely miss a goal.
     pub fn short(&self) -> Vec<&R> {
         self.that_say(Answer::No)
     }
 
-    /// Those of which these runs cannot tell.
+    /// The results that are undecided after these runs.
     pub fn open(&self) -> Vec<&R> {
         self.that_say(Answer::Undecided)
     }

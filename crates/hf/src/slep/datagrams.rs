@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::replay::Window;
 use base::time::Time;
 
-use super::timers::{Timer, Timers};
+use super::timers::{DatagramId, Timer, Timers};
 use super::wire::Addresses;
 use crate::s5066::Address;
 
@@ -19,10 +19,6 @@ const MOST_EPOCHS: usize = 4;
 const ORIGIN: u64 = 1 << 32;
 /// Reliable datagrams to one node that are not acknowledged, at most: well below what it remembers.
 const MOST_OUTSTANDING: usize = 1_024;
-
-/// Identifies a datagram of this process; never used again.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct DatagramId(pub u64);
 
 /// How a datagram is carried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -30,10 +30,11 @@ mod timers;
 pub mod wire;
 
 pub use config::{Config, Limits, Options, PARAMETERS, Source, Times};
-pub use datagrams::{Datagram, DatagramId, Delivery};
+pub use datagrams::{Datagram, Delivery};
 pub use endpoint::{Event, Slep};
 pub use reason::Reason;
 pub use receive::Read;
 pub use stats::Stats;
-pub use stream::{Break, NotOpened, Status, StreamId, Traffic, Waiting};
+pub use stream::{Break, NotOpened, Status, Traffic, Waiting};
+pub use timers::{DatagramId, StreamId};
 pub use wire::Addresses;

@@ -9,10 +9,10 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use super::config::{Config, Limits, Times};
-use super::datagrams::{DatagramId, Exchange};
+use super::datagrams::Exchange;
 use super::reason::Reason;
-use super::stream::{StreamId, succeeds};
-use super::timers::{Timer, Timers};
+use super::stream::succeeds;
+use super::timers::{DatagramId, StreamId, Timer, Timers};
 use super::wire::{Credit, DEFLATE, Name};
 use crate::s5066::Address;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Source;
-use super::stream::StreamId;
+use super::timers::StreamId;
 use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
 
 /// Streams that have something to send.

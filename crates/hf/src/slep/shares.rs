@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::config::Source;
-use super::stream::StreamId;
+use super::timers::StreamId;
 
 /// Octets of head starts that a source may have at once, while others have streams too.
 const AT_ONCE: u64 = 64 << 10;

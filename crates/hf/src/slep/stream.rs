@@ -9,7 +9,7 @@ use super::config::{Config, Options};
 use super::reason::Reason;
 use super::receive::Receiving;
 use super::send::Sending;
-use super::timers::{Timer, Timers};
+use super::timers::{StreamId, Timer, Timers};
 use super::wire::{ACCEPTED, Addresses, CREDIT, Credit, DATA, Data, First, MOST, Name, Open, Pdu};
 use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
@@ -20,10 +20,6 @@ const SUCCESSORS: u16 = 16;
 
 /// Octets before the data of an OPEN that is not the first part.
 const OPEN: usize = 7;
-
-/// Identifies a stream of this process; never used again.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct StreamId(pub u64);
 
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -244,7 +240,7 @@ impl Stream {
         self.peer
     }
 
-    /// Its name, as this end says it.
+    /// The stream's name on the wire, with the direction as this end says it.
     pub(crate) fn name(&self) -> Name {
         self.name
     }

@@ -7,10 +7,17 @@ use std::collections::BTreeSet;
 
 use base::time::Time;
 
-use super::datagrams::DatagramId;
-use super::stream::StreamId;
 use crate::s5066::Address;
 
+/// Identifies a datagram of this process; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct DatagramId(pub u64);
+
+/// Identifies a stream of this process; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StreamId(pub u64);
+
+/// The owner of a deadline.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     Datagram(DatagramId),

@@ -8,7 +8,8 @@ use crate::s5066::Address;
 use crate::s5066::sis::Service;
 use crate::s5066::sis::client::NotSent;
 use crate::slep::coding;
-use crate::slep::datagrams::{Datagram, DatagramId, Delivery, Outgoing};
+use crate::slep::datagrams::{Datagram, Delivery, Outgoing};
+use crate::slep::timers::DatagramId;
 use crate::slep::wire::{Addresses, DATAGRAM, DatagramName, Ids, Pdu};
 
 /// Octets of a datagram after decoding, at most.

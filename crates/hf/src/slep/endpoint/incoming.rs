@@ -13,7 +13,8 @@ use crate::slep::peer::{EarlyPart, Novelty, Owed, Peer};
 use crate::slep::reason::Reason;
 use crate::slep::receive::Taken;
 use crate::slep::send::Freed;
-use crate::slep::stream::{Stream, StreamId};
+use crate::slep::stream::Stream;
+use crate::slep::timers::StreamId;
 use crate::slep::wire::{Credit, Data, First, Hello, Malformed, Name, Open, Part, Pdu, State};
 
 /// Delay before we ask a process, just heard of, about a stream it should know: its own messages come first.

@@ -17,14 +17,14 @@ use base::time::{Time, earliest};
 
 use super::coding::Spares;
 use super::config::{Config, Source};
-use super::datagrams::{DatagramId, Datagrams};
+use super::datagrams::Datagrams;
 use super::peer::{Closed, Owed, Peer};
 use super::reason::Reason;
 use super::schedule::Ready;
 use super::shares::Shares;
 use super::stats::Stats;
-use super::stream::{Break, Parting, Stream, StreamId};
-use super::timers::{Timer, Timers};
+use super::stream::{Break, Parting, Stream};
+use super::timers::{DatagramId, StreamId, Timer, Timers};
 use super::wire::{Addresses, Name};
 use crate::s5066::Address;
 use crate::s5066::seal::{Sealing, Trouble};

@@ -7,7 +7,7 @@ use crate::s5066::Address;
 use crate::s5066::sis::UnidataReason;
 use crate::s5066::sis::client::SendId;
 use crate::slep::peer::Owed;
-use crate::slep::stream::StreamId;
+use crate::slep::timers::StreamId;
 use crate::slep::wire::{Data, Open, Pdu};
 
 impl Slep {

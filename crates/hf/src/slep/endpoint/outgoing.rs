@@ -10,7 +10,7 @@ use crate::s5066::sis::client::{NotSent, Send};
 use crate::slep::coding::Coding;
 use crate::slep::peer::{Greeting, Owed};
 use crate::slep::reason::Reason;
-use crate::slep::stream::StreamId;
+use crate::slep::timers::StreamId;
 use crate::slep::wire::{ACCEPTED, DICTIONARY, Hello, Ids, Name, Pdu, Ranges, State};
 
 /// Header octets of a STATE, before the ranges.

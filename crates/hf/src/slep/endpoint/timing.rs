@@ -9,7 +9,8 @@ use super::{Event, Slep};
 use crate::s5066::Address;
 use crate::slep::peer::Peer;
 use crate::slep::reason::Reason;
-use crate::slep::stream::{Parting, StreamId};
+use crate::slep::stream::Parting;
+use crate::slep::timers::StreamId;
 
 /// Questions without an answer after which a stream may be given up, ...
 const MOST_UNANSWERED: u32 = 5;

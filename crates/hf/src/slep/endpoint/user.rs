@@ -8,7 +8,8 @@ use crate::slep::config::{Options, Source};
 use crate::slep::peer::{Owed, Peer};
 use crate::slep::reason::Reason;
 use crate::slep::receive::Read;
-use crate::slep::stream::{NotOpened, Parting, Status, Stream, StreamId};
+use crate::slep::stream::{NotOpened, Parting, Status, Stream};
+use crate::slep::timers::StreamId;
 use crate::slep::wire::Addresses;
 
 impl Slep {
