@@ -374,6 +374,10 @@ impl Drop for Namespaces {
     fn drop(&mut self) {
         self.programs.clear();
         for name in &self.names {
+            // The next namespace may get this one's number, and with it the notes of its gateway.
+            if let Ok(namespace) = fs::metadata(Path::new("/run/netns").join(name)) {
+                let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
+            }
             let _ =
                 Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
         }

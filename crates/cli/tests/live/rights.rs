@@ -385,7 +385,7 @@ fn a_former_gateways_user_neither_answers_for_another_gateway_nor_locks_it_out()
     fs::create_dir(&made).unwrap();
     fs::write(made.join("left"), "").unwrap();
     chown(&made, Some(NOBODY), Some(NOBODY)).unwrap();
-    let _ = fs::remove_dir(folder);
+    let _ = fs::remove_dir_all(folder);
     fs::rename(&made, folder).unwrap();
     let squat = format!(
         "
