@@ -271,6 +271,16 @@ struct Wait {
     has_collided: bool,
 }
 
+/// Kills a gateway and starts its successor.
+fn restart(pair: &mut Pair<Gateway>, side: Side) {
+    pair.disconnect(side);
+    pair.run(RESTART);
+    let now = pair.now;
+    let rng = Rng::stream(now.as_nanos(), "next");
+    *pair.client(side) = pair.client(side).successor(now, rng);
+    pair.connect(side);
+}
+
 /// How long the air is silent between the turns of two nodes, at most.
 const TURN: Duration = Duration::from_millis(700);
 
@@ -294,14 +304,7 @@ fn waits(victim: Victim, after: Duration, longest: Duration) -> Vec<Wait> {
 
     let both = [Side::A, Side::B];
     match victim {
-        Victim::Gateway(side) => {
-            pair.disconnect(side);
-            pair.run(RESTART);
-            let now = pair.now;
-            let rng = Rng::stream(now.as_nanos(), "next");
-            *pair.client(side) = pair.client(side).successor(now, rng);
-            pair.connect(side);
-        }
+        Victim::Gateway(side) => restart(&mut pair, side),
         Victim::Nodes => {
             both.into_iter().for_each(|side| pair.restart_node(side));
             pair.run(RESTART);
@@ -390,4 +393,37 @@ fn where_transmissions_are_short_servers_know_within_five_seconds_that_a_client_
 
     let last = all[all.len() - 1];
     assert!(last.told <= Duration::from_secs(5), "{last:?}");
+}
+
+/// Runs until something holds, a minute at most, and returns how long that took.
+fn run_until(pair: &mut Pair<Gateway>, holds: impl Fn(&mut Pair<Gateway>) -> bool) -> Duration {
+    let began = pair.now;
+    while !holds(pair) && pair.now.since(began) < Duration::from_secs(60) {
+        pair.run(Duration::from_millis(50));
+    }
+    pair.now.since(began)
+}
+
+#[test]
+fn a_gateway_killed_before_its_first_word_holds_up_neither_its_clients_nor_those_that_come_next() {
+    let shorten = |config: &mut node::Config| config.longest = Duration::from_secs(1);
+    let mut pair = Pair::<Gateway>::of(WAVEFORM, shorten, [config(), config()]);
+    // The other gateway has heard of nobody there when it sends the upload.
+    begin(&mut pair, 0..3);
+    pair.run(Duration::from_secs(3));
+    restart(&mut pair, Side::B);
+
+    let told = run_until(&mut pair, |pair| {
+        let clients = pair.client(Side::A).programs.values();
+        clients.filter(|client| client.ended.is_none()).count() == 0
+    });
+    begin(&mut pair, 3..6);
+    let begun = run_until(&mut pair, |pair| {
+        (3..6).all(|port| programs(pair, port).iter().any(|it| it.is_server && it.heard > 0))
+    });
+
+    // Turns of 0.9 s go to and fro: the word of the successor, a question, an answer.
+    assert!(told <= Duration::from_secs(5), "told after {told:?}");
+    // The rest of the upload, 90 kB, would fill six turns.
+    assert!(begun <= Duration::from_millis(2_500), "begun after {begun:?}");
 }

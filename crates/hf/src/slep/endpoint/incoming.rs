@@ -386,12 +386,12 @@ impl Slep {
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let is_older = stream.opened_at().is_some_and(|handed| handed < now - uptime);
-            if is_older && !stream.has_heard() {
-                // The opening was meant for an earlier process. This answer may show whether the opening was taken.
+            if is_older && stream.is_for_predecessor_of(hello.epoch) {
+                // The node soon confirms the opening, which settles it, or gives it back.
                 stream.ask_at(now + SOON);
                 self.watch(id);
             } else if is_older || !stream.is_initiator() && stream.epoch() != hello.epoch {
-                // Which process had it need not have been told.
+                // An earlier process may have had it. The next transmission may be long: the question goes with it.
                 self.ask_first(id);
             } else if stream.is_initiator() && stream.has_heard() {
                 // The process was there before the stream was opened.

@@ -538,7 +538,7 @@ impl Slep {
         let broken = Break { reason, in_doubt: stream.sending().octets() };
         let has_user = !stream.has_left();
         let may_read = stream.receiving().has_unread() && !stream.receiving().is_broken();
-        if !is_told {
+        if !is_told || reason == Reason::RESTARTED {
             // Nobody is left who could use it.
             self.withdraw(id);
         }
