@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use crate::numbers::Numbers;
-use crate::{fence, fib, reconcile, settings};
+use crate::{fence, fib, reconcile, settings, timewait};
 
 /// Removes routes, rules and tables of nftables, restores settings, and returns a line for each change.
 ///
@@ -15,6 +15,7 @@ pub fn remove_left() -> anyhow::Result<Vec<String>> {
     let mut removed = reconcile::remove_all()?;
     removed.extend(fence::remove_all()?);
     removed.extend(fib::remove_all().context("cannot ask the kernel")?);
+    timewait::forget();
     Numbers::forget();
     let given = given.into_iter().map(|setting| format!("set back: {setting}"));
     let removed = removed.into_iter().map(|entry| format!("removed: {entry}"));

@@ -13,6 +13,7 @@
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
 //!   routes     where the kernel would send a packet
+//!   timewait   connections of borrowed addresses that ended, and that the kernel is to forget
 //!   numbers    tables, priorities, marks and protocol numbers that are ours
 //!   observer   one subscription to the kernel's notices, for all services
 //!   netlink    the kernel's socket      nft    the program of nftables      run    folders below /run
@@ -34,6 +35,7 @@ pub mod reconcile;
 pub mod routes;
 pub mod run;
 pub mod settings;
+pub mod timewait;
 
 pub use desired::{DeviceRoutes, Lead};
 pub use entry::{Entry, MARK, Owner};

@@ -7,7 +7,7 @@
 //! ```
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const MESSAGE: usize = 1_000;
 const RATE: f64 = 2e9;
 /// A request may take so many microseconds longer.
 const ADDED: f64 = 2_000.0;
-const FIRST_PORT: u16 = 7_007;
+const PORT: u16 = 7_007;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The outcome of a turn: goodput in bit/s, the median time of a request in microseconds, and octets of
@@ -49,13 +49,10 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     sites.forward()?;
     sites.route(&nets)?;
     let (mut plain, mut split) = (Vec::new(), Vec::new());
-    // Each turn has a port of its own. A gateway's kernel remembers connections that ended (TIME_WAIT), and for a minute
-    // forwards no other connection between the same ports.
-    let address: IpAddr = Sites::SERVER.parse().context("the server's address")?;
-    for port in (FIRST_PORT..).step_by(2).take(ROUNDS) {
-        plain.push(turn(&mut nets, &sites, SocketAddr::new(address, port), &[])?);
+    for _ in 0..ROUNDS {
+        plain.push(turn(&mut nets, &sites, &[])?);
         let gateways = start(&mut nets, &sites)?;
-        split.push(turn(&mut nets, &sites, SocketAddr::new(address, port + 1), &gateways)?);
+        split.push(turn(&mut nets, &sites, &gateways)?);
         for gateway in gateways {
             nets.program(gateway).end();
         }
@@ -101,13 +98,8 @@ fn start(nets: &mut Namespaces, sites: &Sites) -> anyhow::Result<Vec<usize>> {
 }
 
 /// Measures the running network.
-fn turn(
-    nets: &mut Namespaces,
-    sites: &Sites,
-    server: SocketAddr,
-    gateways: &[usize],
-) -> anyhow::Result<Turn> {
-    let request = median(requests(nets, sites, server)?);
+fn turn(nets: &mut Namespaces, sites: &Sites, gateways: &[usize]) -> anyhow::Result<Turn> {
+    let request = median(requests(nets, sites)?);
     let transfer = Iperf {
         between: (&sites.client, &sites.server),
         address: Sites::SERVER,
@@ -124,7 +116,8 @@ fn turn(
 }
 
 /// How long requests take, each over a connection of its own: in microseconds.
-fn requests(nets: &Namespaces, sites: &Sites, address: SocketAddr) -> anyhow::Result<Vec<f64>> {
+fn requests(nets: &Namespaces, sites: &Sites) -> anyhow::Result<Vec<f64>> {
+    let address: SocketAddr = format!("{}:{PORT}", Sites::SERVER).parse()?;
     let listener = namespace::within(&sites.server, || TcpListener::bind(address))?
         .context("cannot listen for requests")?;
     listener.set_nonblocking(true)?;

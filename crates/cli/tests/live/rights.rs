@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, copy_program, wait_until};
 
 /// The kernel's bits for these capabilities.
-/// The line of `/proc/PID/status` for CAP_CHOWN alone.
-const CHOWN: &str = "0000000000000001";
+/// The line of `/proc/PID/status` for CAP_CHOWN and CAP_NET_ADMIN alone.
+const CHOWN: &str = "0000000000001001";
 const DAC_READ_SEARCH: u64 = 1 << 2;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use host::timewait::LED;
 use nix::errno::Errno;
 use nix::libc::linger;
 use nix::sys::socket::{
@@ -67,6 +68,8 @@ pub(crate) fn start_listening(at: SocketAddr, is_diverted: bool) -> io::Result<T
         setsockopt(socket, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })?;
         if is_diverted {
             setsockopt(socket, sockopt::IpTransparent, &true)?;
+            // Accepted connections have the same mark, also in TIME_WAIT, by which they are found after the diversion.
+            setsockopt(socket, sockopt::Mark, &LED.value())?;
         }
         Ok(())
     })

@@ -159,8 +159,10 @@ pub fn run(
     Ok(())
 }
 
-/// Restores settings that an earlier run left changed: the current run then saves and restores the original values.
+/// Restores settings that an earlier run left changed: the current run then saves and restores the original values. The
+/// kernel forgets connections of an earlier run, which the current run may not lead here any more.
 fn give_back() {
+    host::timewait::forget();
     let lost = host::lost_settings().unwrap_or_default();
     lost.iter().for_each(|said| warn!("{said}"));
     match host::settings::give_back() {

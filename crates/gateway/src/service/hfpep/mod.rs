@@ -77,7 +77,10 @@ pub const KIND: Kind = Kind {
     // For sockets that see packets, in case later rules make clients wait for the far end, and for ports below 1024.
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
-    clean_up: || host::give_up(host::Owner::HfPep),
+    clean_up: || {
+        host::give_up(host::Owner::HfPep);
+        host::timewait::forget();
+    },
 };
 
 /// Octets taken from the server, or from a connection, in one go.

@@ -22,6 +22,7 @@ use host::run::{
     FolderWatch, LOCKS, RUN, SOCKET, base, candidates, folder, is_ours, is_running, namespace,
     open_lock, try_lock,
 };
+use host::timewait::TimeWait;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -212,13 +213,16 @@ impl Drop for Place {
 }
 
 /// Keeps the folder and the lock of a gateway that has become this user, and may no longer make them itself, until
-/// standard input ends. This process is root's, may give files away, and hears nothing from anybody.
+/// standard input ends, however the gateway ends. Then the kernel forgets the gateway's connections that ended in peace.
+/// This process is root's, may give files away and change the network, and hears nothing from anybody.
 ///
 /// # Errors
 /// When rights cannot be given up, or the folders cannot be watched.
 pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()> {
     let _ = prctl::set_name(c"trackway-folder");
-    rights::settle(None, &[Capability::CAP_CHOWN])?;
+    rights::settle(None, &[Capability::CAP_CHOWN, Capability::CAP_NET_ADMIN])?;
+    // The filter lets it open no sockets.
+    let past = TimeWait::open();
     // Even without a filter the process can do no more than its rights allow.
     let _ = seccomp::confine_folder_keeper();
     let account = Account::of(uid, gid);
@@ -232,6 +236,8 @@ pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()>
             polled => polled.context("waiting in the kernel")?,
         };
         if fds[0].any() != Some(false) {
+            // The gateway says what a kernel cannot do.
+            let _ = past.and_then(|mut past| past.forget());
             return Ok(());
         }
         watch.read();
