@@ -24,7 +24,7 @@ impl Args {
         let mut folder = Folder::new(&self.out.folder);
         folder.secret("group.key", &group_key()?);
         folder.config(
-            "trackway.toml",
+            "gateway.toml",
             &format!(
                 "# A node of a radio network: the same on all nodes. docs/guide/gateway.md.\n\n{}",
                 section(&interface)

@@ -72,7 +72,7 @@ impl Args {
         ] {
             folder.secret(&format!("{name}/group.key"), &key);
             folder.config(
-                &format!("{name}/trackway.toml"),
+                &format!("{name}/gateway.toml"),
                 &format!(
                     "# A STANAG 5066 node on an HF modem, and TCP to the networks behind the other node.\n\
                      # docs/guide/hf.md and docs/guide/hfpep.md explain all keys.\n\n\

@@ -24,7 +24,7 @@ impl Args {
         let mut folder = Folder::new(&self.out.folder);
         folder.secret("group.key", &group_key()?);
         folder.config(
-            "trackway.toml",
+            "gateway.toml",
             &format!(
                 "# A node of a network of radios that move: the same on all nodes. docs/guide/routing.md.\n\n\
                  [routing]\nprotocol = \"{protocol}\"              # nodes tell each other what they hear\n\

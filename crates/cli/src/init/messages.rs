@@ -31,7 +31,7 @@ impl Args {
         for (name, own) in [("a", here), ("b", there)] {
             let own = std::net::SocketAddr::new(own, PORT);
             folder.config(
-                &format!("{name}/trackway.toml"),
+                &format!("{name}/gateway.toml"),
                 &format!(
                     "# Messages for programs of this host, kept until they have arrived. docs/guide/sar-gateway.md.\n\n\
                      [sar]\nlisten = [\"{own}\"]    # UDP; open it in firewalls\n\

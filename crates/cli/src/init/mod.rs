@@ -53,8 +53,8 @@ struct Out {
 /// The commands that copy files of a folder to this host's configurations, and run a gateway with them.
 fn here(from: impl Display) -> String {
     format!(
-        "sudo mkdir -p /etc/trackway && sudo cp {from}/* /etc/trackway\n  \
-         sudo trackway run /etc/trackway/trackway.toml"
+        "sudo mkdir -p /etc/trackway && sudo cp -i {from}/* /etc/trackway\n  \
+         sudo trackway run /etc/trackway/gateway.toml   # or, with the package: sudo systemctl restart trackway"
     )
 }
 
@@ -62,7 +62,7 @@ fn here(from: impl Display) -> String {
 fn there(from: impl Display, host: &str) -> String {
     format!(
         "ssh root@{host} mkdir -p /etc/trackway && scp {from}/* root@{host}:/etc/trackway\n  \
-         ssh root@{host} trackway run /etc/trackway/trackway.toml"
+         ssh root@{host} trackway run /etc/trackway/gateway.toml"
     )
 }
 

@@ -47,12 +47,12 @@ fn mode(path: &Path) -> u32 {
 
 /// Each kind with flags only: nobody is asked.
 const KINDS: &[(&str, &[&str], &[&str])] = &[
-    ("hbh", &["hbh", "--interface", "wlan0"], &["trackway.toml", "group.key"]),
-    ("manet", &["manet", "--interface", "wlan0"], &["trackway.toml", "group.key"]),
+    ("hbh", &["hbh", "--interface", "wlan0"], &["gateway.toml", "group.key"]),
+    ("manet", &["manet", "--interface", "wlan0"], &["gateway.toml", "group.key"]),
     (
         "messages",
         &["messages", "--here", "10.9.0.1", "--there", "10.9.0.2"],
-        &["a/trackway.toml", "b/trackway.toml"],
+        &["a/gateway.toml", "b/gateway.toml"],
     ),
     (
         "hf",
@@ -67,7 +67,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
             "--networks-there",
             "10.2.0.0/16",
         ],
-        &["a/trackway.toml", "a/group.key", "b/trackway.toml", "b/group.key"],
+        &["a/gateway.toml", "a/group.key", "b/gateway.toml", "b/group.key"],
     ),
     (
         "tunnel",
@@ -80,7 +80,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
             "--networks-there",
             "10.2.0.0/16,fd00:2::/64",
         ],
-        &["a/trackway.toml", "a/private.key", "b/trackway.toml", "b/private.key"],
+        &["a/gateway.toml", "a/private.key", "b/gateway.toml", "b/private.key"],
     ),
 ];
 
@@ -126,7 +126,7 @@ fn both_ends_of_a_tunnel_know_each_other() {
     let out = scratch.init("pair", line).unwrap();
 
     let [a, b] = ["a", "b"]
-        .map(|end| Config::read(&out.join(end).join("trackway.toml")).unwrap().tunnel.unwrap());
+        .map(|end| Config::read(&out.join(end).join("gateway.toml")).unwrap().tunnel.unwrap());
 
     let own = |it: &gateway::config::Tunnel| it.keys().unwrap().private_key.public_key();
     assert_eq!((own(&a), own(&b)), (b.peers[0].public_key, a.peers[0].public_key));
@@ -148,7 +148,7 @@ fn an_end_is_made_from_the_line_of_the_other_and_no_private_key_travels() {
     let out = scratch.init("end", &["tunnel", "--here", "none", "--peer", &text]).unwrap();
 
     assert_eq!(line.to_string(), text);
-    let tunnel = Config::read(&out.join("trackway.toml")).unwrap().tunnel.unwrap();
+    let tunnel = Config::read(&out.join("gateway.toml")).unwrap().tunnel.unwrap();
     assert_eq!(
         (tunnel.peers[0].name.as_str(), tunnel.peers[0].public_key.to_string().as_str()),
         ("far", key)
@@ -179,13 +179,13 @@ fn two_ends_that_only_exchange_lines_fit_together() {
     let b =
         scratch.init("b", &["tunnel", "--here", "none", "--name", "b", "--peer", &line]).unwrap();
 
-    let b = Config::read(&b.join("trackway.toml")).unwrap().tunnel.unwrap();
+    let b = Config::read(&b.join("gateway.toml")).unwrap().tunnel.unwrap();
     let own = b.keys().unwrap().private_key.public_key();
     let line = format!("trackway-peer name=b key={own} inner=10.99.0.2/24");
     let file = a.join("private.key");
     let whole = ["tunnel", "--here", "192.0.2.1", "--key", file.to_str().unwrap(), "--peer", &line];
     let whole = scratch.init("whole", &whole).unwrap();
-    let whole = Config::read(&whole.join("trackway.toml")).unwrap().tunnel.unwrap();
+    let whole = Config::read(&whole.join("gateway.toml")).unwrap().tunnel.unwrap();
     assert_eq!(whole.keys().unwrap().private_key.public_key(), b.peers[0].public_key);
     assert_eq!(whole.peers[0].public_key, own);
     assert!(whole.peers[0].endpoint.is_none() && b.peers[0].endpoint.is_some());

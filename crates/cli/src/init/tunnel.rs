@@ -125,7 +125,7 @@ impl Args {
         if let Some(far) = self.peer {
             let near = Line { inner: beside(self.inner, far.inner)?, ..near };
             folder.secret("private.key", &own.to_base64());
-            folder.config("trackway.toml", &config(&near, &far));
+            folder.config("gateway.toml", &config(&near, &far));
             folder.write()?;
             return advise(&format!(
                 "This end, for the other one (no secret is in it):\n\n  {near}\n\n\
@@ -162,7 +162,7 @@ impl Args {
         );
         for (own, key, other) in [(&near, &own, &far), (&far, &other, &near)] {
             folder.secret(&format!("{}/private.key", own.name), &key.to_base64());
-            folder.config(&format!("{}/trackway.toml", own.name), &config(own, other));
+            folder.config(&format!("{}/gateway.toml", own.name), &config(own, other));
         }
         folder.write()?;
         let to = far.endpoint.map_or("the-other-end".to_owned(), |it| it.ip().to_string());
