@@ -107,3 +107,18 @@ fn trackway(folder: &Path, words: &[&str]) -> Output {
         .output()
         .expect("trackway runs")
 }
+
+#[test]
+fn an_empty_timeline_says_why_it_is_empty() {
+    let folder = std::env::temp_dir().join(format!("trackway-timeline-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let args = "hf --duration 100ms --timeline a.svg --sis-a 127.0.0.1:0 --sis-b 127.0.0.1:0";
+    let args: Vec<_> = args.split(' ').collect();
+    let Output { stderr, status, .. } = trackway(&folder, &args);
+    let drawn = folder.join("a.svg").exists();
+    fs::remove_dir_all(&folder).unwrap();
+
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(status.success() && drawn, "{said}");
+    assert!(said.contains("a.svg: nobody transmitted"), "{said}");
+}

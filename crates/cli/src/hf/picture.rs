@@ -1,5 +1,6 @@
 //! Draws a timeline of both stations' transmissions.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -8,6 +9,7 @@ use lab::figure::timeline::{HF, Span, Station, Timeline, timeline_to_svg};
 use whole::write_whole;
 
 use super::options::Plan;
+use crate::terminal;
 
 /// The data for a picture, if one is wanted.
 pub struct Picture<'a> {
@@ -35,6 +37,14 @@ impl<'a> Picture<'a> {
     /// Draws the transmissions of both stations.
     pub fn draw(mut self, plan: &Plan) -> anyhow::Result<()> {
         let Some(path) = self.path else { return Ok(()) };
+        if self.spans.iter().all(Vec::is_empty) {
+            let _ = writeln!(
+                terminal::err(),
+                "{}: nobody transmitted, so the picture is empty: nodes transmit only for clients, such as gateways with \
+                 `server` at a node (docs/guide/hf.md)",
+                path.display()
+            );
+        }
         for spans in &mut self.spans {
             // The span of the transmitter is recorded last.
             spans.sort_by(|a, b| a.start.total_cmp(&b.start));
