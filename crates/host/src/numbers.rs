@@ -88,7 +88,7 @@ impl Numbers {
     pub fn note(&self) -> bool {
         let path = run::folder().join(NOTE);
         let _ = fs::remove_file(&path);
-        *self == Self::default() || fs::write(path, self.line()).is_ok()
+        *self == Self::default() || fs::write(path, run::heading() + &self.line()).is_ok()
     }
 
     /// Removes the note.
@@ -96,9 +96,10 @@ impl Numbers {
         let _ = fs::remove_file(run::folder().join(NOTE));
     }
 
-    /// The numbers noted by a crashed gateway.
+    /// The numbers noted by a crashed gateway of this network namespace.
     fn noted() -> Option<Self> {
-        Self::parse(&fs::read_to_string(run::folder().join(NOTE)).ok()?)
+        let notes = fs::read_to_string(run::folder().join(NOTE)).ok()?;
+        Self::parse(run::of_this_namespace(&notes)?)
     }
 
     fn line(&self) -> String {

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, socket, sockopt};
 use nix::unistd::{AccessFlags, Uid, access};
 
 /// The folder of the locks that root's gateways hold, beside the folders of gateways.
@@ -24,6 +25,18 @@ pub const RUN: &str = "/run/trackway";
 pub const NOTES: [&str; 3] = ["settings", "hfpep-", "numbers"];
 /// The name of a gateway's control socket in its folder.
 pub const SOCKET: &str = "control.sock";
+
+nix::getsockopt_impl!(
+    NamespaceCookie,
+    libc::SOL_SOCKET,
+    libc::SO_NETNS_COOKIE,
+    u64,
+    sockopt::GetStruct<u64>
+);
+
+/// The option that tells the cookie of a socket's network namespace.
+#[derive(Clone, Copy, Debug)]
+struct NamespaceCookie;
 
 /// The folder of this network namespace's gateway, in a place that this user may write to.
 #[must_use]
@@ -98,6 +111,22 @@ pub fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
+/// The first line of notes: names this network namespace as no other was or will be. The number of a namespace, and with
+/// it the folder, is used again after its end, and a folder may outlive a boot.
+pub(crate) fn heading() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let (kind, flags) = (SockType::Datagram, SockFlag::SOCK_CLOEXEC);
+    let cookie = socket(AddressFamily::Unix, kind, flags, None)
+        .and_then(|socket| getsockopt(&socket, NamespaceCookie));
+    // Linux before 5.14 knows of no cookies.
+    format!("namespace {} {}\n", boot.trim(), cookie.unwrap_or_default())
+}
+
+/// The lines of notes behind their heading; `None` if they are of another namespace.
+pub(crate) fn of_this_namespace(notes: &str) -> Option<&str> {
+    notes.strip_prefix(&heading())
+}
+
 /// Whether a gateway runs in this network namespace.
 #[must_use]
 pub fn is_running() -> bool {
@@ -166,6 +195,25 @@ pub fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_of_another_namespace_or_of_an_earlier_boot_are_not_taken_for_ours() {
+        let heading = heading();
+        let [name, boot, cookie] = heading.trim_end().split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{heading}");
+        };
+
+        assert_eq!(of_this_namespace(&format!("{heading}a\nb\n")), Some("a\nb\n"));
+        assert!(!boot.is_empty() && cookie != "0", "{heading}");
+        for other in [
+            format!("{name} {boot} 7{cookie}\na\n"),
+            format!("{name} 0{boot} {cookie}\na\n"),
+            "a\nb\n".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(of_this_namespace(&other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_lock_is_waited_for_that_another_holds_for_a_moment_and_not_one_of_a_gateway() {

@@ -1,7 +1,7 @@
 //! Changes the kernel's settings of interfaces (`net.ipv4.conf`) for a while, and restores them.
 //!
 //! ```text
-//!   set ──▶ /run/trackway/4026531840/settings   a line for each: interface, key, before, now
+//!   set ──▶ /run/trackway/4026531840/settings   a heading; a line for each: interface, key, before, now
 //!       ──▶ /proc/sys/net/ipv4/conf
 //!   dropped: given back, and the line goes      crashed: the next start gives back, or `trackway down`
 //! ```
@@ -121,9 +121,21 @@ pub fn keep_file() {
     }
 }
 
-/// Whether a file of changed settings exists.
+/// Whether a file of settings changed in this network namespace exists.
 pub(crate) fn has_notes() -> bool {
-    fs::symlink_metadata(place()).is_ok()
+    let text = open_notes().and_then(|file| read_notes(&file));
+    text.is_ok_and(|text| run::of_this_namespace(&text).is_some())
+}
+
+fn open_notes() -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(place())
+}
+
+fn read_notes(file: &File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Settings of interfaces with a gateway's value instead of the default for new interfaces, in words for an operator.
@@ -173,9 +185,7 @@ impl Drop for Settings {
 pub fn give_back() -> anyhow::Result<Vec<String>> {
     let at = place();
     let said = || format!("cannot give back the settings in {}", at.display());
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = match options.open(&at) {
+    let file = match open_notes() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.with_context(said)?,
     };
@@ -184,12 +194,15 @@ pub fn give_back() -> anyhow::Result<Vec<String>> {
             "a gateway runs in this network namespace: end `trackway run`, which gives settings back"
         );
     };
-    let mut text = String::new();
-    let read = (&*locked).take(LONGEST).read_to_string(&mut text);
+    let read = read_notes(&locked);
     // The file is removed even if it is no text: nobody will ever read it.
     fs::remove_file(&at).with_context(said)?;
-    read.with_context(said)?;
-    let left: Vec<_> = text.lines().filter_map(Changed::parse).collect();
+    let text = read.with_context(said)?;
+    let Some(lines) = run::of_this_namespace(&text) else {
+        debug!(at = %at.display(), "notes of a namespace that had this number before");
+        return Ok(Vec::new());
+    };
+    let left: Vec<_> = lines.lines().filter_map(Changed::parse).collect();
     let given = left.iter().rev().filter(|changed| changed.give_back());
     Ok(given.map(ToString::to_string).collect())
 }
@@ -283,7 +296,7 @@ impl Memory {
             let locked = Flock::lock(made, FlockArg::LockExclusiveNonblock);
             self.file = Some(locked.map_err(|(_, error)| error)?);
         }
-        let text: String = self.all.iter().map(Changed::line).collect();
+        let text = run::heading() + &self.all.iter().map(Changed::line).collect::<String>();
         let Some(file) = &self.file else { return Ok(()) };
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(text.len() as u64)

@@ -173,6 +173,44 @@ fn settings_whose_notes_somebody_has_removed_after_a_crash_are_named() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn notes_of_a_namespace_that_had_the_same_number_change_nothing() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
+    net.edit(0, "[tunnel]", "[host]\nprotocols = 66\n[tunnel]");
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+    net.start(0);
+    net.crash(0);
+    let other = net.nets.add("other");
+    for command in [
+        "ip link add eth1 type veth peer name eth9",
+        "ip link set eth9 up",
+        "ip link set eth1 up",
+        "sysctl -qw net.ipv4.conf.eth1.rp_filter=2",
+        "ip route add 10.123.0.0/16 dev eth1 proto 66",
+    ] {
+        net.nets.run(&other, command);
+    }
+    let folder = |name: &str| {
+        let namespace = net.nets.run(name, "stat -L -c %i /proc/self/ns/net");
+        PathBuf::from(format!("/run/trackway/{}", namespace.trim()))
+    };
+    let (before, after) = (folder(&net.nodes[0]), folder(&other));
+    for note in ["settings", "numbers"] {
+        assert!(before.join(note).exists(), "{note}");
+    }
+
+    // As if it had the number of the first namespace, which is no more.
+    fs::rename(before, &after).unwrap();
+    let said = net.nets.run(&other, &format!("{TRACKWAY} down"));
+
+    assert_eq!(said, "nothing was left\n");
+    assert_eq!(net.nets.run(&other, "sysctl -n net.ipv4.conf.eth1.rp_filter").trim(), "2");
+    assert!(net.nets.run(&other, "ip route").contains("10.123.0.0/16"));
+    assert!(!after.join("settings").exists() && !after.join("numbers").exists());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_start_with_other_networks_takes_over_what_it_needs_and_removes_the_rest() {
     let mut net = Net::pair_with_default_routes();
     net.start_all();
