@@ -170,8 +170,6 @@ base::counters! {
             pub syns_clamped: counter(packets);
             /// HBH packets for a neighbour that has just gone, or with an exhausted conversation; dropped.
             pub packets_unsealed: counter(packets);
-            /// HBH packets that the link layer could not bring to a neighbour.
-            pub packets_unsent: counter(packets);
         }
         /// Packets that neighbours brought, or that were taken back from neighbours.
         pub released: struct Released {
@@ -382,7 +380,6 @@ impl Host {
         if !self.is_message(packet) {
             return false;
         }
-        self.stats.leaving.packets_unsent += 1;
         if let Some(peer) = self.neighbours.peer_at(place) {
             self.relay.handle_unsent(now, peer, packet);
         }

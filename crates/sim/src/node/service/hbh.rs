@@ -40,6 +40,7 @@ pub struct Hbh {
     /// Hellos waiting for their interface; too few to need a bound.
     hellos: VecDeque<(PacketId, Way)>,
     gave_up: u64,
+    unsent: u64,
 }
 
 base::counters! {
@@ -75,6 +76,7 @@ impl Hbh {
             addresses: BTreeMap::new(),
             hellos: VecDeque::new(),
             gave_up: 0,
+            unsent: 0,
         }
     }
 
@@ -113,7 +115,7 @@ impl Hbh {
             bad_source: released.packets_from_self + released.packets_not_unicast,
             rerouted: released.packets_rerouted,
             unrouted: released.packets_unrouted,
-            unsent: leaving.packets_unsent,
+            unsent: self.unsent,
         }
     }
 }
@@ -255,6 +257,7 @@ impl LinkFeedback for Hbh {
     ) -> bool {
         let at = place(NextHop { interface, neighbour: to }).unwrap_or((interface, Mac::EVERYONE));
         let is_ours = self.host.handle_unsent(engine.now, at, engine.packets.get(packet));
+        self.unsent += u64::from(is_ours);
         if is_ours {
             engine.packets.remove(packet);
         }
