@@ -50,6 +50,31 @@ fn a_reset_goes_through_either_way() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn who_lacks_data_of_an_ended_connection_gets_a_reset_when_its_gateway_is_killed() {
+    let mut net = Net::with_gateways(None);
+    let listener = net.listen(7);
+    // The client's host takes little of what its program does not read.
+    let little = ["sysctl", "-qw", "net.ipv4.tcp_rmem=4096 4096 4096"];
+    assert!(net.nets.try_words(&net.sites.client, &little).status.success());
+    let (mut client, mut server) = net.pair(&listener);
+    client.shutdown(Shutdown::Write).unwrap();
+    server.write_all(&[7; 30_000]).unwrap();
+    drop(server);
+    for gateway in [0, 1] {
+        net.expect(gateway, "no session", |status| status["hfpep"]["connections"] == 0);
+    }
+
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+
+    let mut told = Vec::new();
+    let ended = client.read_to_end(&mut told).unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::ConnectionReset, "after {} octets", told.len());
+    assert!(told.len() < 30_000, "{}", told.len());
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_stranger_is_refused_and_counted() {
     let net = Net::with_gateways(None);
     let to: SocketAddr = "192.0.2.2:5099".parse().unwrap();

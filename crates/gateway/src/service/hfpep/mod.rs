@@ -340,7 +340,7 @@ impl Pep {
             let Some(connection) = self.connections.get_mut(session) else { return };
             if connection.is_over() {
                 // What the stream still carries needs nobody here.
-                return self.close(session);
+                return self.close(now, session);
             }
             if read.octets == 0 || connection.room() == 0 {
                 break;
@@ -383,7 +383,7 @@ impl Pep {
             if self.confirm_end(now, session)
                 && self.connections.get_mut(session).is_some_and(|it| it.is_over())
             {
-                self.close(session);
+                self.close(now, session);
             }
         }
         if !self.ending.is_empty() {
@@ -393,7 +393,7 @@ impl Pep {
 
     /// Both ends have finished, and each has all data of the other. A client whose end is confirmed is told of the far
     /// end's end only now.
-    fn finish(&mut self, session: SessionId) {
+    fn finish(&mut self, now: Time, session: SessionId) {
         let Some(connection) = self.connections.get_mut(session) else { return };
         if !connection.confirms_close() {
             return;
@@ -402,17 +402,17 @@ impl Pep {
         if connection.flush().is_err() {
             self.connections.remove(session);
         } else if connection.is_over() {
-            self.close(session);
+            self.close(now, session);
         } else {
             self.connections.watch(session);
         }
     }
 
     /// Closes a connection that both ends have finished.
-    fn close(&mut self, session: SessionId) {
+    fn close(&mut self, now: Time, session: SessionId) {
         self.ending.remove(&session);
         if let Some(connection) = self.connections.remove(session) {
-            connection.close();
+            self.partings.close(now, connection);
         }
     }
 
@@ -508,7 +508,7 @@ impl Pep {
             Event::Writable(session) => self.write_untaken(now, session),
             Event::FlowEnded(flow) => self.udp.end(flow),
             // Otherwise the end went to the program here with the last octets.
-            Event::Finished(session) => self.finish(session),
+            Event::Finished(session) => self.finish(now, session),
             Event::Reset(session, broken) => {
                 self.ending.remove(&session);
                 let connection = self.connections.remove(session);

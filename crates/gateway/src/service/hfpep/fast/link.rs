@@ -255,12 +255,11 @@ impl Link {
         }
     }
 
-    /// Ends both connections in peace: data held by the kernel is still delivered.
-    pub fn close(self) {
+    /// Ends the connection to the other gateway in peace: data held by the kernel is still delivered. Returns the
+    /// program's connection, if any, which is to end in the same way.
+    pub fn close(self) -> Option<Connection> {
         self.bearer.close();
-        if let Some(local) = self.stage.into_local() {
-            local.close();
-        }
+        self.stage.into_local()
     }
 
     /// Breaks both connections off.

@@ -34,6 +34,7 @@ use tracing::{debug, warn};
 use super::connection::Connection;
 use super::gate::Gate;
 use super::is_killed;
+use super::partings::Partings;
 use super::status::{Gateway, Session};
 use super::targets::Targets;
 use super::wire::Wire;
@@ -82,6 +83,8 @@ pub struct Fast {
     relay: Relay,
     /// Outcomes of connections requested before there is a client.
     outcomes: Vec<(LinkId, Result<(), Reason>)>,
+    /// Connections of programs that have ended, and whose hosts have not acknowledged all.
+    partings: Partings,
     complaints: Complaints,
     stats: Stats,
 }
@@ -184,6 +187,7 @@ impl Fast {
             again: BTreeSet::new(),
             relay: Relay::new()?,
             outcomes: Vec::new(),
+            partings: Partings::default(),
             complaints: Complaints::default(),
             stats: Stats::default(),
         };
@@ -245,6 +249,7 @@ impl Fast {
 
     /// Does what is due.
     pub fn act(&mut self, now: Time, targets: &mut Targets) {
+        self.partings.handle_timeout(now);
         while let Some(&(at, id)) = self.due.first()
             && at <= now
         {
@@ -270,7 +275,8 @@ impl Fast {
             return Some(Time::ZERO);
         }
         let retry = self.pools.values().filter_map(Pool::next_timeout).min();
-        earliest(self.due.first().map(|(at, _)| *at), retry)
+        let due = earliest(self.due.first().map(|(at, _)| *at), self.partings.next_timeout());
+        earliest(due, retry)
     }
 
     /// Takes what has come.
@@ -674,7 +680,10 @@ impl Fast {
         if let Some(link) = self.remove(now, id) {
             self.stats.sessions_finished += u64::from(link.stage().local().is_some());
             self.stats.closes_confirmed += u64::from(link.is_confirmed());
-            link.close();
+            if let Some(local) = link.close() {
+                let _ = self.epoll.delete(&local);
+                self.partings.close(now, local);
+            }
         }
     }
 

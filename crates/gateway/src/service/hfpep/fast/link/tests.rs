@@ -190,7 +190,7 @@ fn the_other_gateway_is_told_that_a_target_has_all_once_it_has_heard_the_end() {
     while !matches!(rig.advance(Ready::ALL), Step::Over) {
         assert!(began.elapsed() < SOON, "{:?}", rig.link);
     }
-    rig.link.close();
+    rig.link.close().unwrap().close();
     far_end.set_nonblocking(false).unwrap();
     let (rest, error) = hear(&mut far_end);
 
