@@ -6,6 +6,7 @@
 //! ```
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -271,6 +272,53 @@ fn firewalld_comes_reloads_and_goes_and_explain_agrees_with_it() {
     assert!(site.run("nft list tables").contains("table inet trackway_gre"));
     firewalld.stop();
     site.expect_work("after firewalld");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn ufw_comes_reloads_and_goes_and_explain_agrees_with_it() {
+    if !is_installed("/usr/sbin/ufw", "ufw") {
+        return;
+    }
+    let site = Site::new();
+    let _web = site.bed.nets.within(&site.bed.far, || TcpListener::bind("10.4.0.9:80").unwrap());
+    // What ufw writes is a copy, for its script alone.
+    let text = "cp -a /etc/ufw FOLDER/ufw && mount --bind FOLDER/ufw /etc/ufw || exit\n\
+                step() { until [ -e FOLDER/$1 ]; do sleep 0.1; done; }\n\
+                ufw --force enable; echo enabled\n\
+                step reload; ufw reload; echo reloaded\n\
+                step open; ufw route allow proto tcp to 10.4.0.9 port 80; echo opened\n\
+                step end; ufw disable; echo ended\n"
+        .replace("FOLDER", site.bed.nets.folder().to_str().unwrap());
+    let step = |name: &str| fs::write(site.bed.nets.folder().join(name), "").unwrap();
+    let agrees = || {
+        let words = ["timeout", "3", "bash", "-c", "exec 3<>/dev/tcp/10.4.0.9/80"];
+        let reaches = site.bed.nets.try_words(&site.lan, &words).status.success();
+        let asked = format!("{TRACKWAY} explain tcp 10.50.0.2:40000 10.4.0.9:80 --json");
+        let explained = site.bed.nets.try_run(&site.bed.host, &asked);
+        let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+        assert_eq!(reaches, explained.status.success(), "{said}");
+        reaches
+    };
+    assert!(agrees());
+
+    let mut ufw = script(&site, "ufw.sh", &text);
+    for (order, said, passes) in [
+        (None, "enabled", false),
+        (Some("reload"), "reloaded", false),
+        (Some("open"), "opened", true),
+    ] {
+        order.into_iter().for_each(step);
+        ufw.wait_for(said, SOON);
+        site.expect_work(said);
+        assert_eq!(agrees(), passes, "{said}: {}", ufw.printed());
+        assert!(site.run("nft list tables").contains("table inet trackway_gre"));
+        assert!(site.run("iptables -S").contains("ufw-before-forward"));
+    }
+    step("end");
+    ufw.wait_for("ended", SOON);
+    site.expect_work("after ufw");
+    assert!(agrees());
 }
 
 #[test]

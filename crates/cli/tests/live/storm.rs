@@ -81,8 +81,8 @@ const COMMANDS: [&str; 56] = [
     "sysctl -qw net.ipv4.ip_forward=0 && sysctl -qw net.ipv4.ip_forward=1",
     "sysctl -qw net.ipv6.conf.DEVICE.disable_ipv6=1",
     "sysctl -qw net.ipv6.conf.DEVICE.disable_ipv6=1 && sysctl -qw net.ipv6.conf.DEVICE.disable_ipv6=0",
-    "ip link add dummy7 type dummy && ip link set dummy7 up && ip address add 10.7.7.7/24 dev dummy7",
-    "ip link delete dummy7",
+    "ip link add other7 type veth peer name other8 && ip link set other7 up && ip address add 10.7.7.7/24 dev other7",
+    "ip link delete other7",
     "tc qdisc replace dev eth1 root pfifo limit 100",
     "tc qdisc del dev eth1 root",
 ];
@@ -119,6 +119,8 @@ pub struct Service {
     proto: &'static str,
     far: &'static str,
     host: &'static str,
+    /// What the interfaces of the host and of the far one have besides.
+    addresses: [Option<&'static str>; 2],
     /// The configurations of the host and of the far gateway; `FOLDER` stands for a folder of the gateway's own.
     configs: [&'static str; 2],
     /// Whether it works: sends something by it.
@@ -144,6 +146,11 @@ impl Bed {
         nets.address(&host, "eth1", "10.9.0.1/24");
         nets.address(&far, "eth0", "10.9.0.2/24");
         nets.address(&far, "lo", &format!("{}/32", service.host));
+        for ((name, interface), own) in
+            [(&host, "eth1"), (&far, "eth0")].into_iter().zip(service.addresses)
+        {
+            own.into_iter().for_each(|own| nets.address(name, interface, own));
+        }
         nets.run(&host, "ip route add default via 10.9.0.2");
         nets.run(&far, "ip route add default via 10.9.0.1");
         nets.run(&far, "sysctl -qw net.ipv4.ip_forward=1");
@@ -361,6 +368,7 @@ const HBH: Service = Service {
     proto: "117",
     far: "10.5.0.0/16",
     host: "10.5.0.9",
+    addresses: [None; 2],
     configs: [
         "[hbh]\ninterfaces = [\"eth1\"]\nhello.interval = \"200ms\"\n",
         "[hbh]\ninterfaces = [\"eth0\"]\nhello.interval = \"200ms\"\n",
@@ -375,6 +383,7 @@ pub const GRE: Service = Service {
     proto: "119",
     far: "10.4.0.0/16",
     host: "10.4.0.9",
+    addresses: [None; 2],
     configs: [
         "[[gre]]\nlocal = \"10.9.0.1\"\nremote = \"10.9.0.2\"\nto = [\"10.4.0.0/16\"]\naddresses = [\"10.44.0.1/32\"]\n",
         "[[gre]]\nlocal = \"10.9.0.2\"\nremote = \"10.9.0.1\"\nto = [\"10.44.0.0/16\"]\naddresses = [\"10.45.0.1/32\"]\n",
@@ -389,6 +398,7 @@ const IP_CLIENT: Service = Service {
     proto: "118",
     far: "10.3.0.0/16",
     host: "10.3.0.9",
+    addresses: [None; 2],
     configs: [
         "[ipclient]\naddresses = [\"10.88.0.1/24\"]\n[[ipclient.route]]\nnode = \"0.0.0.2\"\nto = [\"10.3.0.0/16\"]\n",
         "[hbh]\ninterfaces = [\"eth0\"]\n",
@@ -403,6 +413,7 @@ const HF_PEP: Service = Service {
     proto: "120",
     far: "10.2.0.0/16",
     host: "10.2.0.9",
+    addresses: [None; 2],
     configs: [
         "[hfpep.bearer]\nlisten = \"10.9.0.1:5099\"\n[[hfpep.peer]]\ngateway = \"10.9.0.2:5099\"\nto = [\"10.2.0.0/16\"]\n",
         "[hfpep]\nallow = [{ gateway = \"10.9.0.0/24\", to = [\"10.2.0.0/16\"] }]\n[hfpep.bearer]\n\
@@ -418,6 +429,7 @@ const MESSAGES: Service = Service {
     proto: "121",
     far: "10.6.0.0/16",
     host: "10.6.0.9",
+    addresses: [None; 2],
     configs: [
         "[sar]\nsocket = \"FOLDER/run/s\"\nstore = \"FOLDER/store\"\nround-trip = \"300ms\"\nmost-timeout = \"1s\"\n\
          [sar.carry]\nports = [514]\n[[sar.carry.peer]]\ngateway = \"10.9.0.2\"\nto = [\"10.6.0.0/16\"]\n",
@@ -434,6 +446,7 @@ const ROUTING: Service = Service {
     proto: "116",
     far: "10.5.0.0/16",
     host: "10.5.0.9",
+    addresses: [None; 2],
     configs: [
         "[routing]\nprotocol = \"olsr\"\ninterfaces = [\"eth1\"]\nhello-interval = \"200ms\"\nneighbour-hold = \"700ms\"\n\
          tc-interval = \"500ms\"\ntopology-hold = \"2s\"\nhna-interval = \"300ms\"\nmax-jitter = \"50ms\"\n",
@@ -444,6 +457,32 @@ const ROUTING: Service = Service {
     works: has_manet_route,
     hidden: None,
 };
+
+const ON_DEMAND: Service = Service {
+    name: "aodv",
+    device: "trackway-aodv0",
+    proto: "116",
+    far: "10.67.0.0/25",
+    host: "10.67.0.2",
+    addresses: [Some("10.67.0.1/32"), Some("10.67.0.2/32")],
+    configs: [
+        "[routing]\nprotocol = \"aodv\"\ninterfaces = [\"eth1\"]\nmanet = \"10.67.0.0/24\"\nwait-after-reboot = false\n\
+         hello.interval = \"300ms\"\n",
+        "[routing]\nprotocol = \"aodv\"\ninterfaces = [\"eth0\"]\nmanet = \"10.67.0.0/24\"\nwait-after-reboot = false\n\
+         hello.interval = \"300ms\"\n",
+    ],
+    works: has_way_on_demand,
+    hidden: None,
+};
+
+/// Packets without a route come to the device of AODV, and what it finds leads there.
+fn has_way_on_demand(bed: &Bed) -> bool {
+    let routes = bed.try_run("ip route show proto 116");
+    ["10.67.0.0/25", "10.67.0.128/25"]
+        .iter()
+        .all(|half| routes.contains(&format!("{half} dev trackway-aodv0")))
+        && pings(bed)
+}
 
 /// The route of the MANET is there, and leads there.
 fn has_manet_route(bed: &Bed) -> bool {
@@ -557,6 +596,12 @@ fn messages_are_there_again_or_a_fault_is_named() {
 #[ignore = "needs root: run by ./test"]
 fn routing_is_there_again_or_a_fault_is_named() {
     storm(ROUTING);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn routing_on_demand_is_there_again_or_a_fault_is_named() {
+    storm(ON_DEMAND);
 }
 
 /// What nobody in their right mind would do.

@@ -1,4 +1,5 @@
-//! Reads the rules of legacy iptables, as `iptables-legacy-save` writes them (iptables(8), iptables-extensions(8)).
+//! Reads the rules of iptables, as `iptables-save` writes them (iptables(8), iptables-extensions(8)): those of legacy
+//! iptables, and what only iptables knows of the rules that `iptables-nft` has made.
 
 use std::fs;
 use std::net::IpAddr;
@@ -15,6 +16,10 @@ const PROGRAMS: [(&str, &str, &str, bool); 2] = [
     ("/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy", true),
     ("/proc/net/ip6_tables_names", "ip6tables-legacy-save", "ip6tables-legacy", false),
 ];
+/// For each version of IP: the program that lists the rules of `iptables-nft`, the family of their tables, and whether
+/// the version is IPv4.
+const TRANSLATED: [(&str, &str, bool); 2] =
+    [("iptables-nft-save", "ip", true), ("ip6tables-nft-save", "ip6", false)];
 /// Tables whose chains may drop packets, with their priority (`linux/netfilter_ipv4.h`).
 const TABLES: [(&str, i64); 4] = [("raw", -300), ("mangle", -150), ("filter", 0), ("security", 50)];
 const HOOKS: [(&str, Hook); 5] = [
@@ -40,6 +45,39 @@ pub fn read(to: &mut Firewalls) {
                 ),
                 format!("apt install iptables, so that `{program}` tells them"),
             )),
+        }
+    }
+}
+
+/// Completes rules of `iptables-nft` with extensions of iptables, such as `-m conntrack`: `nft` does not say in JSON what
+/// they test. Without `iptables-nft-save`, these tests are not understood.
+pub fn complete(to: &mut Firewalls) {
+    for (program, family, is_v4) in TRANSLATED {
+        let is_its = |name: &ChainName| name.table.split(' ').next() == Some(family);
+        let lacks = |(name, chain): (&ChainName, &Chain)| {
+            is_its(name) && chain.rules.iter().any(Rule::has_unknown)
+        };
+        if !to.chains.iter().any(lacks) {
+            continue;
+        }
+        if let Ok(said) = ask(program, &[], "").and_then(|answer| answer.success()) {
+            complete_by(to, &String::from_utf8_lossy(&said), family, is_v4);
+        }
+    }
+}
+
+/// Completes rules by a saved ruleset, which has the same chains, each with the same rules in the same order.
+fn complete_by(to: &mut Firewalls, saved: &str, family: &str, is_v4: bool) {
+    let mut all = Firewalls::default();
+    add(&mut all, saved, "nft", is_v4);
+    for (name, chain) in all.chains {
+        let name = ChainName { table: format!("{family} {}", name.table), ..name };
+        // Of another length, it has been changed in between.
+        let known = to.chains.get_mut(&name).filter(|known| known.rules.len() == chain.rules.len());
+        for (rule, told) in known.into_iter().flat_map(|it| &mut it.rules).zip(chain.rules) {
+            if rule.has_unknown() {
+                *rule = Rule { place: rule.place, ..told };
+            }
         }
     }
 }
@@ -262,5 +300,43 @@ mod tests {
             "iptables-legacy -t filter -I INPUT -p udp --dport 51900 -j ACCEPT"
         );
         assert_eq!(all.judge(&call(51_901), Hook::Input), Fate::Passes);
+    }
+
+    /// Forwarding by ufw 0.36.2 and iptables 1.8.9, as nftables 1.0.6 tells it, in short, and `iptables-nft-save`.
+    #[test]
+    fn what_nft_does_not_say_of_a_rule_of_iptables_is_said_by_iptables() {
+        let rule = |chain: &str, handle: u64, expr: serde_json::Value| {
+            let rule = serde_json::json!({ "family": "ip", "table": "filter", "chain": chain, "handle": handle, "expr": expr });
+            serde_json::json!({ "rule": rule })
+        };
+        let base = serde_json::json!({ "family": "ip", "table": "filter", "name": "FORWARD", "type": "filter",
+            "hook": "forward", "prio": 0, "policy": "drop" });
+        let chain =
+            serde_json::json!({ "family": "ip", "table": "filter", "name": "ufw-before-forward" });
+        let conntrack = serde_json::json!({ "xt": { "type": "match", "name": "conntrack" } });
+        let ruleset = serde_json::json!({ "nftables": [
+            { "chain": base },
+            { "chain": chain },
+            rule("FORWARD", 7, serde_json::json!([{ "jump": { "target": "ufw-before-forward" } }])),
+            rule("ufw-before-forward", 8, serde_json::json!([conntrack, { "accept": null }])),
+        ] });
+        let saved = |rules: &str| {
+            format!(
+                "*filter\n:FORWARD DROP [0:0]\n:ufw-before-forward - [0:0]\n-A FORWARD -j ufw-before-forward\n{rules}COMMIT\n"
+            )
+        };
+        let established =
+            "-A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n";
+        let judge = |saved: &str| {
+            let mut all = Firewalls::of_nft(&ruleset);
+            complete_by(&mut all, saved, "ip", true);
+            all.judge(&from_to("10.1.0.1", "10.2.0.1"), Hook::Forward)
+        };
+
+        assert!(matches!(judge(&saved(established)), Fate::Dropped(_)));
+        // A chain that has changed in between is not understood.
+        assert!(matches!(judge(&saved("")), Fate::MayBeDropped(_)));
+        assert!(matches!(judge(&saved(&established.repeat(2))), Fate::MayBeDropped(_)));
+        assert_eq!(judge(&saved(&established.replace("RELATED", "NEW"))), Fate::Passes);
     }
 }

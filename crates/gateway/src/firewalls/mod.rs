@@ -1,7 +1,7 @@
 //! Reads the host's firewalls, and judges the fate of a packet that begins a flow.
 //!
 //! ```text
-//!   nft -j list ruleset  ─▶ nft    ─┐
+//!   nft -j list ruleset  ─▶ nft    ─┐   iptables-nft-save completes what nft cannot say of them
 //!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
 //! ```
 //! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
@@ -200,6 +200,7 @@ impl Firewalls {
                 "run it as root, with nftables installed: apt install nftables".to_owned(),
             )),
         }
+        legacy::complete(&mut all);
         legacy::read(&mut all);
         all
     }
@@ -316,6 +317,11 @@ impl Firewalls {
 }
 
 impl Rule {
+    /// Whether a test is not understood.
+    fn has_unknown(&self) -> bool {
+        self.tests.iter().any(|test| matches!(test.asks, Asks::Unknown))
+    }
+
     fn truth(&self, packet: &Packet) -> Truth {
         let mut truth = Truth::Yes;
         for test in &self.tests {
