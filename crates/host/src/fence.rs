@@ -245,10 +245,10 @@ impl Plan {
             orders.push(format!("add rule {FAMILY} {table} {chain} {rule}"));
         };
         let drop = format!("counter name {COUNTER} drop");
-        let devices = quoted(&self.devices);
+        let devices = nft::interfaces(&self.devices);
         let beside_radios = match self.radios.is_empty() {
             true => String::new(),
-            false => format!("iifname != {{ {} }} ", quoted(&self.radios)),
+            false => format!("iifname != {{ {} }} ", nft::interfaces(&self.radios)),
         };
         for (chain, rule) in [
             (
@@ -269,7 +269,7 @@ impl Plan {
         }
         for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
             let has = |ip: IpAddr| ip.is_ipv4() == is_v4;
-            let own = listed(self.addresses.iter().filter(|ip| has(**ip)));
+            let own = nft::listed(self.addresses.iter().filter(|ip| has(**ip)));
             if !own.is_empty() {
                 // The rule of `wg-quick`; an address also assigned to the incoming interface passes.
                 let rule = format!(
@@ -277,7 +277,7 @@ impl Plan {
                 );
                 add("prerouting", &rule);
             }
-            let behind = listed(self.widest(is_v4));
+            let behind = nft::listed(self.widest(is_v4));
             if !behind.is_empty() {
                 add("prerouting", &format!("{name} saddr {{ {behind} }} jump in_name"));
             }
@@ -306,15 +306,6 @@ impl Plan {
         }
         widest.into_iter()
     }
-}
-
-fn listed(all: impl Iterator<Item = impl ToString>) -> String {
-    all.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Names of interfaces; a star at the end stands for itself.
-fn quoted(names: &BTreeSet<String>) -> String {
-    listed(names.iter().map(|name| format!("\"{}\"", name.replace('*', "\\*"))))
 }
 
 #[cfg(test)]

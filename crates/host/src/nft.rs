@@ -82,6 +82,18 @@ pub fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Values as elements of a set.
+#[must_use]
+pub fn listed(all: impl IntoIterator<Item = impl ToString>) -> String {
+    all.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Names of interfaces as elements of a set; a star at the end stands for itself.
+#[must_use]
+pub fn interfaces<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    listed(names.into_iter().map(|name| format!("\"{}\"", name.replace('*', "\\*"))))
+}
+
 /// Starts `nft` with pipes for orders and complaints.
 fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
     Command::new("nft")

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::ip::Prefix;
 use base::time::Time;
-use host::nft::Told;
+use host::nft::{self, Told};
 use host::numbers::Mark;
 use host::{Fault, Lead, Observer, Owner};
 
@@ -112,13 +112,10 @@ impl Plan {
             ),
             add("guard", &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop")),
         ];
-        let ports = listed(&self.ports);
+        let ports = nft::listed(&self.ports);
         let from = match &self.interfaces[..] {
             [] => String::new(),
-            some => {
-                let names: Vec<_> = some.iter().map(|it| format!("\"{it}\"")).collect();
-                format!("iifname {{ {} }} ", names.join(", "))
-            }
+            some => format!("iifname {{ {} }} ", nft::interfaces(some)),
         };
         let takes_own =
             self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK);
@@ -129,7 +126,7 @@ impl Plan {
             };
             let has = |it: &&Prefix| it.address().is_ipv4() == family.is_ipv4();
             let networks = self.networks.iter().filter(has).map(|it| it.network().to_string());
-            let networks = networks.collect::<Vec<_>>().join(", ");
+            let networks = nft::listed(networks);
             orders.push(format!(
                 "add set {FAMILY} {TABLE} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
                  {{ {networks} }}; }}"
@@ -151,10 +148,6 @@ fn add(chain: &str, rule: &str) -> String {
     format!("add rule {FAMILY} {TABLE} {chain} {rule}")
 }
 
-fn listed(numbers: &[impl ToString]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +157,8 @@ mod tests {
         let plan = Plan {
             networks: vec!["10.2.0.0/16".parse().unwrap()],
             ports: vec![53, 5_000],
-            interfaces: vec!["eth0".to_owned()],
+            // The star is part of the name.
+            interfaces: vec!["eth0*".to_owned()],
             listeners: [4_711, 0],
         };
         let expected = [
@@ -175,9 +169,9 @@ mod tests {
             "add chain inet trackway_sar guard { type filter hook postrouting priority mangle; policy accept; }",
             "add rule inet trackway_sar guard meta mark 0x74727361 oifname != \"lo\" counter drop",
             "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
-            "add rule inet trackway_sar prerouting iifname { \"eth0\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
+            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
              to 127.0.0.1:4711 meta mark set 0x74727361 accept",
-            "add rule inet trackway_sar prerouting iifname { \"eth0\" } ip daddr @far4 udp sport { 53, 5000 } tproxy ip \
+            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp sport { 53, 5000 } tproxy ip \
              to 127.0.0.1:4711 meta mark set 0x74727361 accept",
         ];
         assert_eq!(plan.script(), expected);

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ethernet::Mac;
 use base::time::Time;
-use host::nft::{Owned, TABLE, Told};
+use host::nft::{Owned, TABLE, Told, listed};
 use host::numbers::Mark;
 
 /// Mark of the packets that come from us: never intercepted.
@@ -185,11 +185,6 @@ impl Plan {
             .push(format!("add rule netdev {TABLE} {chain} meta l4proto {protocol} counter drop"));
         orders
     }
-}
-
-/// Formats numbers as the elements of a set.
-fn listed(numbers: &[impl ToString]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Leads packets of other programs to this host, although their addresses are not ours: a table of nftables marks
 //! them, and rules with routes, which somebody may remove, lead marked packets here.
 //!
-//! The table goes with its process, however we end; if others end the process, the table is made again. What a crash leaves is a rule for a mark that nobody sets: the
-//! next start takes it over, and `trackway down` removes it.
+//! The table goes with its process, however we end; if others end the process, the table is made again. What a crash
+//! leaves is a rule for a mark that nobody sets: the next start takes it over, and `trackway down` removes it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -20,7 +20,7 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::{Prefix, protocol};
-use host::nft::TABLE;
+use host::nft::{TABLE, interfaces, listed};
 use host::numbers::Mark;
 use rules::{Ports, Refusal, Selector};
 
@@ -253,8 +253,7 @@ impl Plan {
             .collect();
         widest.sort_unstable();
         widest.dedup();
-        let listed = listed(&widest, |network| network.to_string());
-        format!("{} daddr {{ {listed} }}", version.name)
+        format!("{} daddr {{ {} }}", version.name, listed(&widest))
     }
 
     /// What decides, for each version and hook.
@@ -292,7 +291,7 @@ impl Plan {
     fn entrances(&self) -> Vec<String> {
         let from = match &self.interfaces[..] {
             [] => String::new(),
-            some => format!("iifname {{ {} }} ", listed(some, |name| quoted(name))),
+            some => format!("iifname {{ {} }} ", interfaces(some)),
         };
         let mut orders: Vec<String> = self
             .versions()
@@ -415,7 +414,7 @@ fn conditions(selector: &Selector, version: &Version, hook: Hook) -> Option<Stri
             selector.interfaces.iter().find(|name| *name == LOOPBACK)?;
         }
         Hook::Arriving if selector.interfaces.is_empty() => {}
-        Hook::Arriving => and("iifname", &listed(&selector.interfaces, |name| quoted(name))),
+        Hook::Arriving => and("iifname", &interfaces(&selector.interfaces)),
     }
     for (networks, end) in [(&selector.sources, "saddr"), (&selector.destinations, "daddr")] {
         let own: Vec<_> = networks.iter().filter(|network| version.has(network)).collect();
@@ -424,17 +423,17 @@ fn conditions(selector: &Selector, version: &Version, hook: Hook) -> Option<Stri
         }
         if own.iter().all(|network| network.bits() > 0) && !own.is_empty() {
             let what = format!("{} {end}", version.name);
-            and(&what, &listed(&own, |network| network.network().to_string()));
+            and(&what, &listed(own.iter().map(|it| it.network())));
         }
     }
     for (ports, end) in [(&selector.source_ports, "sport"), (&selector.destination_ports, "dport")]
     {
         if !Ports::is_any(ports) {
-            and(&format!("tcp {end}"), &listed(ports.ranges(), |range| range.to_string()));
+            and(&format!("tcp {end}"), &listed(ports.ranges()));
         }
     }
     if !selector.dscps.is_empty() {
-        and(&format!("{} dscp", version.name), &listed(&selector.dscps, |dscp| dscp.to_string()));
+        and(&format!("{} dscp", version.name), &listed(&selector.dscps));
     }
     Some(fits)
 }
@@ -513,13 +512,4 @@ impl Version {
 
 fn add(chain: &str, rule: &str) -> String {
     format!("add rule inet {TABLE} {chain} {rule}")
-}
-
-fn listed<T>(values: &[T], write: impl Fn(&T) -> String) -> String {
-    values.iter().map(write).collect::<Vec<_>>().join(", ")
-}
-
-/// An interface's name; a star at the end stands for itself.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('*', "\\*"))
 }

@@ -16,7 +16,7 @@ use nix::libc;
 use nix::sys::socket::SockProtocol;
 
 use host::netlink::{self, Netlink, Request};
-use host::nft::{Owned, TABLE, Told};
+use host::nft::{self, Owned, TABLE, Told};
 use host::numbers::Mark;
 
 /// How often the set is read.
@@ -105,7 +105,6 @@ fn pair(element: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
 }
 
 fn orders(interfaces: &[String], port: u16, device: &str, mark: Mark) -> Vec<String> {
-    let names: Vec<_> = interfaces.iter().map(|name| format!("\"{name}\"")).collect();
     let rule = |what: &str| format!("add rule ip {TABLE} passing {what}");
     vec![
         format!("add table ip {TABLE} {{ flags owner; }}"),
@@ -119,7 +118,7 @@ fn orders(interfaces: &[String], port: u16, device: &str, mark: Mark) -> Vec<Str
             "add chain ip {TABLE} passing {{ type filter hook postrouting priority 300; policy accept; }}"
         ),
         rule(&format!("oifname \"{device}\" meta mark {mark:#x} counter drop")),
-        rule(&format!("oifname != {{ {} }} accept", names.join(", "))),
+        rule(&format!("oifname != {{ {} }} accept", nft::interfaces(interfaces))),
         rule(&format!("udp dport {port} accept")),
         rule("ip daddr { 224.0.0.0/4, 255.255.255.255 } accept"),
         rule(&format!("update @{SET} {{ ip saddr . ip daddr }}")),
@@ -132,7 +131,8 @@ mod tests {
 
     #[test]
     fn the_table_is_this() {
-        let interfaces = ["wlan0".to_owned(), "wlan1".to_owned()];
+        // The star is part of the name.
+        let interfaces = ["wlan0".to_owned(), "wlan*".to_owned()];
 
         let orders = orders(&interfaces, 654, "trackway-aodv0", Mark(7));
 
@@ -147,7 +147,7 @@ mod tests {
                 "policy accept; }"
             ),
             "add rule ip trackway passing oifname \"trackway-aodv0\" meta mark 0x74720007 counter drop",
-            "add rule ip trackway passing oifname != { \"wlan0\", \"wlan1\" } accept",
+            "add rule ip trackway passing oifname != { \"wlan0\", \"wlan\\*\" } accept",
             "add rule ip trackway passing udp dport 654 accept",
             "add rule ip trackway passing ip daddr { 224.0.0.0/4, 255.255.255.255 } accept",
             "add rule ip trackway passing update @passages { ip saddr . ip daddr }",
