@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::Prefix;
 use nix::libc;
-use nix::net::if_::if_nametoindex;
 
 use crate::links;
 use crate::netlink::{self, Message, Request};
@@ -23,6 +22,8 @@ const METRIC_V6: u32 = 1_024;
 
 /// Octets of the fixed part of a route and of a rule; both have the same layout.
 pub(crate) const FIXED: usize = 12;
+/// `LOOPBACK_IFINDEX`: the number of `lo` in each network namespace.
+const LOOPBACK: u32 = 1;
 /// `RT_TABLE_MAIN`, as the value of an attribute.
 const MAIN: u32 = 254;
 
@@ -198,7 +199,8 @@ impl Entry {
             | Self::Mtu { device, .. }
             | Self::Address { device, .. }
             | Self::Route { device, .. } => Some(device),
-            Self::Unreachable { .. } | Self::Here { .. } | Self::Rule { .. } => None,
+            Self::Here { .. } => Some(LOOPBACK),
+            Self::Unreachable { .. } | Self::Rule { .. } => None,
         }
     }
 
@@ -257,7 +259,7 @@ impl Entry {
                     None => request,
                 }
             }
-            Self::Here { .. } => request.with(libc::RTA_OIF, &loopback().to_ne_bytes()),
+            Self::Here { .. } => request.with(libc::RTA_OIF, &LOOPBACK.to_ne_bytes()),
             _ => request.with(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
         }
     }
@@ -513,10 +515,4 @@ fn everything(is_v6: bool) -> Prefix {
     let nowhere: IpAddr =
         if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     Prefix::new(nowhere, 0).expect("no bits fit each address")
-}
-
-/// The number of the loopback interface.
-fn loopback() -> u32 {
-    // Linux numbers the loopback 1 in each network namespace.
-    if_nametoindex("lo").unwrap_or(1)
 }

@@ -260,12 +260,6 @@ pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
     Some((u32::from_ne_bytes([a, b, c, d]), local_address(message)?, bits))
 }
 
-/// The address in a message about a new or removed address, as an entry.
-pub(crate) fn address_entry(message: Message<'_>) -> Option<Entry> {
-    let (device, address, bits) = address_of(message)?;
-    Some(Entry::Address { device, prefix: Prefix::new(address, bits).ok()? })
-}
-
 /// Whether a device is switched on, and its addresses; nothing if it is gone.
 ///
 /// # Errors

@@ -414,22 +414,28 @@ impl Reconciler {
         !self.missing.is_empty() || self.fence.as_ref().is_some_and(Fence::has_fault)
     }
 
+    /// Whether entries of ours need this device.
+    fn needs(&self, device: u32) -> bool {
+        self.devices.iter().any(|it| it.device == device)
+            || self.besides.iter().any(|it| it.device() == Some(device))
+    }
+
     /// Whether the kernel reports the loss of an entry of ours.
     fn is_concerned(&self, message: Message<'_>) -> bool {
         let is_gone =
             || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
         match message.kind {
             libc::RTM_DELRULE | libc::RTM_DELROUTE => is_gone(),
+            // IPv4's routes go without a word with the last address of their device, whoever added it.
             libc::RTM_DELADDR => {
-                links::address_entry(message).is_some_and(|entry| self.wanted.contains(&entry))
+                links::address_of(message).is_some_and(|(device, ..)| self.needs(device))
             }
             // IPv4's routes go without a word when the device goes down.
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
-                let is_ours = self.devices.iter().any(|it| it.device == device);
                 let has_other_mtu =
                     || links::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
                 let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
-                is_ours && (!is_up || is_awaited() || has_other_mtu())
+                self.needs(device) && (!is_up || is_awaited() || has_other_mtu())
             }),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),

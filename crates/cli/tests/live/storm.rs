@@ -28,7 +28,7 @@ const CALM: Duration = Duration::from_secs(3);
 
 /// What is done to the host whatever the service is, a line of commands each; ` && ` separates them. `DEVICE` is the
 /// service's, `PROTO` its number in routes and rules, `FAR` a network that it carries, and `HOST` a host there.
-const COMMANDS: [&str; 56] = [
+const COMMANDS: [&str; 57] = [
     "ip link set eth1 down && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip link set eth1 down && ip address add 10.8.0.1/24 dev eth1 && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip address del 10.9.0.1/24 dev eth1 && ip address add 10.9.0.1/24 dev eth1 && ip route replace default via 10.9.0.2",
@@ -43,6 +43,7 @@ const COMMANDS: [&str; 56] = [
     "ip link set eth1 txqueuelen 10",
     "ip link set eth1 alias uplink",
     "ip link set lo up",
+    "ip link set lo down && ip link set lo up",
     "ip neigh flush all",
     "ip link set DEVICE down",
     "ip link set DEVICE down && ip link set DEVICE up",
@@ -627,6 +628,34 @@ mod hostile {
             let filters = || bed.try_run("tc filter show dev trackway0 ingress");
             let is_led = wait_until(SOON, || filters().contains("Ingress Redirect to device eth1"));
             assert!(is_led, "{harm}: {}", filters());
+        }
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn routes_that_go_with_an_address_or_with_the_loopback_are_there_again() {
+        // A device without addresses of its own.
+        let configs = GRE.configs.map(|text| text.split("addresses").next().unwrap());
+        let has_route = |bed: &Bed| bed.nets.claimed(&bed.host, 119).contains("dev trackway-gre0");
+        let gre = Bed::new(Service { configs, works: has_route, ..GRE });
+        let claimed = || gre.nets.claimed(&gre.host, 119);
+        let before = claimed();
+        gre.nets.run(&gre.host, "ip address add 10.99.9.9/32 dev trackway-gre0");
+        gre.nets.run(&gre.host, "ip address del 10.99.9.9/32 dev trackway-gre0");
+        let is_back = wait_until(SOON, || claimed() == before);
+        assert!(is_back, "{before}{}{}", claimed(), gre.status());
+
+        let split = Bed::new(HF_PEP);
+        for harm in [
+            "ip link set lo down",
+            "ip link set lo up",
+            "ip link set lo down && ip link set lo up",
+            "ip address flush dev lo",
+            "ip link set lo down",
+        ] {
+            split.try_run(harm);
+            split.try_run("ip link set lo up");
+            assert!(wait_until(SOON, || exchanges(&split)), "{harm}: {}", split.status());
         }
     }
 

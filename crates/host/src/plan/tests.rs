@@ -84,7 +84,8 @@ impl Kernel {
             }
             Entry::Unreachable { .. } | Entry::Here { .. } | Entry::Route { .. } => {
                 let (to, table, metric) = entry.place().unwrap();
-                let device = entry.device();
+                // The loopback is up all the time.
+                let device = entry.device().filter(|_| !matches!(entry, Entry::Here { .. }));
                 if device.is_some_and(|device| !self.up.contains(&device)) {
                     return Err(());
                 }

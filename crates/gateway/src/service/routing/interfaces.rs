@@ -11,6 +11,7 @@ use host::fault::{self, Fault};
 use host::fib;
 use host::links::{self, LinkState};
 use manet::Neighbour;
+use nix::libc;
 use tracing::{debug, info};
 
 use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
@@ -101,6 +102,8 @@ impl Routing {
             has_routes |= fib.is_concerned(message);
             has_ways |= attached.iter().any(|network| fib::leads_to(message, network));
             has_settings |= message.kind == links::RTM_NEWNETCONF;
+            // IPv4's routes go without a word with the last address of their interface or of AODV's device.
+            has_routes |= message.kind == libc::RTM_DELADDR;
             // IPv4's routes go without a word when an interface goes down, even if it is up again at once.
             has_routes |= links::up(message).is_some_and(|(index, is_up)| {
                 if is_up { device == Some(index) } else { ports.with_index(index).is_some() }
