@@ -151,7 +151,7 @@ impl Relay {
             receivers: BTreeMap::new(),
             timers: BTreeSet::new(),
             sweep_at: None,
-            egress: Egress::default(),
+            egress: Egress::new(config.packets),
             inbound: BTreeMap::new(),
             pool: Pool::default(),
             held: 0,

@@ -232,7 +232,7 @@ impl Line {
             assert!(stats.packets_held <= config.packets as u64, "{stats:?}");
             // One table for each direction, and one connection here.
             assert!(stats.flows <= 2 * config.flows as u64 + 1, "{stats:?}");
-            assert!(self.kept_for_order(node) <= 256, "{stats:?}");
+            assert!(self.kept_for_order(node) <= 4_096, "{stats:?}");
         }
     }
 
