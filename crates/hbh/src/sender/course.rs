@@ -1,4 +1,4 @@
-//! Tracks the progress of the TCP connection in a flow, and whether a segment is missing.
+//! Tracks the progress of the TCP connection in a flow, and which segments will not come.
 
 use base::serial::is_after;
 use base::tcp::Peek;
@@ -12,8 +12,33 @@ pub struct Course {
     newest: Option<(u32, u32)>,
     /// The highest acknowledgement.
     newest_ack: Option<u32>,
-    /// Whether something that the next segment follows will not come.
-    has_hole: bool,
+    /// A segment that will not come, though all waiting segments are before it.
+    hole: Hole,
+}
+
+/// The newest of the segments that will not come: the next segment after it has to say so.
+#[derive(Debug, Default)]
+pub struct Hole(Option<u32>);
+
+impl Hole {
+    /// A segment will not come.
+    pub fn note(&mut self, tcp: Option<Peek>) {
+        if let Some(tcp) = tcp.filter(|tcp| tcp.occupies() > 0)
+            && self.0.is_none_or(|newest| is_after(tcp.seq, newest))
+        {
+            self.0 = Some(tcp.seq);
+        }
+    }
+
+    /// Whether this segment is the one that says so: the first one after the hole.
+    pub fn take(&mut self, tcp: Peek) -> bool {
+        let is_behind = self.0.is_some_and(|newest| is_after(tcp.seq, newest));
+        // A copy fills the hole.
+        if is_behind || self.0 == Some(tcp.seq) {
+            self.0 = None;
+        }
+        is_behind
+    }
 }
 
 impl Course {
@@ -26,11 +51,11 @@ impl Course {
         if tcp.is_syn() {
             // Another connection, or the same one from its start.
             (self.newest, self.newest_ack) = (None, None);
+            self.hole = Hole::default();
         }
         let follows = self.newest.is_none_or(|(_, end)| !is_after(tcp.seq, end));
         if tcp.occupies() > 0 {
-            packet.has_hole |= self.has_hole || (!is_from_peer && !follows);
-            self.has_hole = false;
+            packet.has_hole |= self.hole.take(tcp) || (!is_from_peer && !follows);
         }
         if !tcp.is_syn() && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
             self.newest_ack = Some(tcp.ack);
@@ -43,15 +68,9 @@ impl Course {
         }
     }
 
-    /// A packet was refused, or will not be sent any more.
+    /// A packet after all waiting ones will not be sent.
     pub fn handle_loss(&mut self, tcp: Option<Peek>) {
-        self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
-    }
-
-    /// Whether a hole precedes the next segment. Clears the note, since this segment is to report
-    /// the hole.
-    pub fn take_hole(&mut self) -> bool {
-        std::mem::take(&mut self.has_hole)
+        self.hole.note(tcp);
     }
 
     /// Whether a segment lies beyond all that were seen.
@@ -67,5 +86,34 @@ impl Course {
     /// Whether a later segment acknowledges more.
     pub fn is_superseded(&self, tcp: Peek) -> bool {
         self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::tcp::Flags;
+
+    use super::*;
+
+    #[test]
+    fn the_first_segment_after_a_hole_tells_of_it_and_a_copy_fills_it() {
+        let mut hole = Hole::default();
+        assert!(!hole.take(segment(100)));
+
+        hole.note(Some(segment(500)));
+        hole.note(Some(segment(300)));
+        hole.note(Some(Peek { len: 0, ..segment(900) }));
+        // TCP sends what is before it again.
+        assert!(!hole.take(segment(400)));
+        assert!(hole.take(segment(600)));
+        assert!(!hole.take(segment(700)), "it was told");
+
+        hole.note(Some(segment(800)));
+        assert!(!hole.take(segment(800)));
+        assert!(!hole.take(segment(900)), "it was filled");
+    }
+
+    fn segment(seq: u32) -> Peek {
+        Peek { seq, ack: 0, flags: Flags(0), len: 100 }
     }
 }

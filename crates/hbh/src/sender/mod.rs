@@ -22,7 +22,7 @@ use base::ip::{FlowKey, mark_congestion};
 use base::tcp::Peek;
 use base::time::{Time, earliest};
 use codel::Codel;
-use course::Course;
+use course::{Course, Hole};
 use queue::Queue;
 
 use super::budget::Sample;
@@ -53,6 +53,8 @@ pub struct Sender {
     codel: Codel,
     flight: Flight,
     course: Course,
+    /// A segment in flight that was given up, while no later transmission has told the peer.
+    given_up: Hole,
     /// When anything was last sent.
     last_sent: Time,
     /// When a packet was last sent that was not a repair or a copy.
@@ -209,6 +211,7 @@ impl Sender {
             codel: Codel::default(),
             flight: Flight::new(),
             course: Course::default(),
+            given_up: Hole::default(),
             last_sent: now,
             last_packet: now,
             since_request: 0,
@@ -260,7 +263,10 @@ impl Sender {
     /// once, while a loss of the last packets is noticed only by a timer. Returns whether a packet was waiting.
     pub fn drop_first(&mut self, pool: &mut Pool) -> bool {
         let Some(packet) = self.queue.pop() else { return false };
-        self.handle_loss(packet.tcp);
+        // The next segment says that the last hop need not wait for the dropped one.
+        if !packet.tcp.is_some_and(|tcp| tcp.occupies() > 0 && self.queue.mark_hole(tcp)) {
+            self.course.handle_loss(packet.tcp);
+        }
         pool.give(packet.octets);
         true
     }
@@ -272,7 +278,7 @@ impl Sender {
         self.queue.push(packet);
     }
 
-    /// Notes a packet that was refused or will not be sent any more.
+    /// Notes a packet that was refused.
     pub fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.course.handle_loss(tcp);
     }
@@ -465,8 +471,8 @@ impl Sender {
         let State::Flying(packet) = &mut slot.state else {
             unreachable!("launched or flying just above");
         };
-        if packet.tcp.is_some_and(|tcp| tcp.occupies() > 0) {
-            packet.has_hole |= self.course.take_hole();
+        if let Some(tcp) = packet.tcp.filter(|tcp| tcp.occupies() > 0) {
+            packet.has_hole |= self.given_up.take(tcp);
         }
         self.pacer.handle_sent(now, packet.octets.len());
 
@@ -526,10 +532,7 @@ impl Sender {
     pub fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
         let mut expired = 0;
         while self.queue.front().is_some_and(|packet| packet.is_expired(now, lifetime)) {
-            let packet = self.queue.pop().expect("looked at");
-            self.handle_loss(packet.tcp);
-            pool.give(packet.octets);
-            expired += 1;
+            expired += u64::from(self.drop_first(pool));
         }
         expired
     }
@@ -564,10 +567,7 @@ impl Sender {
                 thinned.marked += 1;
                 break;
             }
-            let Some(packet) = self.queue.pop() else { break };
-            self.handle_loss(packet.tcp);
-            pool.give(packet.octets);
-            thinned.dropped += 1;
+            thinned.dropped += u64::from(self.drop_first(pool));
         }
         thinned
     }
@@ -614,7 +614,7 @@ impl Sender {
             pool.give(packet.octets);
         } else if slot.retries >= config.retries || packet.is_expired(now, config.lifetime) {
             learned.abandoned += 1;
-            self.handle_loss(packet.tcp);
+            self.given_up.note(packet.tcp);
             pool.give(packet.octets);
         } else {
             slot.state = State::Lost(packet);

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use base::serial::is_after;
+use base::tcp::Peek;
 use base::time::Time;
 
 use super::super::config::{Config, Profile};
@@ -79,6 +81,13 @@ impl Queue {
         Some(packet)
     }
 
+    /// Notes before the first waiting segment after `lost` that `lost` will not come; false if no such segment waits.
+    pub fn mark_hole(&mut self, lost: Peek) -> bool {
+        let is_behind = |tcp: Peek| tcp.occupies() > 0 && is_after(tcp.seq, lost.seq);
+        let first = self.packets.iter_mut().find(|packet| packet.tcp.is_some_and(is_behind));
+        first.map(|packet| packet.has_hole = true).is_some()
+    }
+
     /// Puts `octets` in place of the packet selected by `is_it`; false if there is none.
     pub fn replace(
         &mut self,
@@ -100,6 +109,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use base::ip::protocol;
+    use base::tcp::Flags;
 
     use super::*;
 
@@ -155,6 +165,22 @@ mod tests {
         assert!(!queue.has_room(late + BURST_TIME, SLOW, &config));
         queue.pop();
         assert!(queue.has_room(late + BURST_TIME, SLOW, &config));
+    }
+
+    /// Segments that TCP sends again stand behind newer ones, and have no hole before them.
+    #[test]
+    fn the_first_waiting_segment_after_a_lost_one_tells_of_it() {
+        let segment = |seq, len| Peek { seq, ack: 0, flags: Flags(0), len };
+        let mut queue = Queue::new(Time::ZERO);
+        for (seq, len) in [(100, 100), (600, 0), (600, 100), (700, 100)] {
+            queue.push(Packet { tcp: Some(segment(seq, len)), ..packet(100) });
+        }
+
+        assert!(!queue.mark_hole(segment(800, 100)));
+        assert!(queue.mark_hole(segment(500, 100)));
+
+        let marks: Vec<bool> = queue.packets.iter().map(|packet| packet.has_hole).collect();
+        assert_eq!(marks, [false, false, true, false]);
     }
 
     /// How many packets of `len` octets it takes, one now and then, while `rate` bit/s go out.

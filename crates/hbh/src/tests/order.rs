@@ -61,6 +61,27 @@ fn a_segment_behind_a_dropped_one_is_not_waited_with() {
     assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
 }
 
+/// The packet that found the queue full stands behind all others, which arrive without those that were dropped for it.
+#[test]
+fn segments_behind_dropped_ones_do_not_wait_for_the_packet_that_found_the_queue_full() {
+    let mut pair = Line::pair(Config { queue: 10, congestion: 10, ..quiet(Profile::Default) });
+    let mut numbers = 0..;
+    for count in [10, 10, 1] {
+        for number in numbers.by_ref().take(count) {
+            pair.give(&segment(number * 100, 100, 0));
+        }
+        pair.run_for(SLOT * 3, |_| Fate::ARRIVES);
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert!(pair.relays[A].stats().sent.packets_thinned > 0);
+    let gaps = pair.delivered_at.windows(2).map(|pair| pair[1] - pair[0]);
+    let longest = gaps.max().unwrap();
+    assert!(longest <= SLOT * 2, "{longest:?}");
+    assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
+}
+
 /// The time that the profile allows is for paths of which nothing is known.
 #[test]
 fn a_gap_is_waited_for_no_longer_than_the_round_trip_explains() {
