@@ -1309,11 +1309,16 @@ impl Relay {
         else {
             return;
         };
-        if sender.has_work(now) && state.paused_until.is_none() && sender.listing_mut().list() {
-            match self.config.profile {
-                Profile::Default => state.fresh.push_back(flow),
-                Profile::Paper => state.turns.push_back(flow),
-            }
+        // A flow that had nothing to send goes first, so its first turn is as long as any other.
+        let (list, quantum) = match self.config.profile {
+            Profile::Default => (&mut state.fresh, state.path.config().mtu),
+            Profile::Paper => (&mut state.turns, 0),
+        };
+        if sender.has_work(now)
+            && state.paused_until.is_none()
+            && sender.listing_mut().list(quantum)
+        {
+            list.push_back(flow);
             if !std::mem::replace(&mut state.is_listed, true)
                 && let Some(link) = self.links.get_mut(&state.path.config().link)
             {

@@ -14,6 +14,7 @@ mod routes;
 mod scripted;
 mod silence;
 mod spare;
+mod turns;
 mod unsent;
 
 use std::time::Duration;

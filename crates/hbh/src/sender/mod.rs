@@ -98,9 +98,14 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Notes that a turn list of the neighbour holds the flow; returns whether that is new.
-    pub fn list(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_listed, true)
+    /// Notes that a turn list of the neighbour holds the flow, which may send `quantum` octets in its first turn;
+    /// returns whether that is new.
+    pub fn list(&mut self, quantum: usize) -> bool {
+        let is_new = !std::mem::replace(&mut self.is_listed, true);
+        if is_new {
+            self.deficit = quantum;
+        }
+        is_new
     }
 
     pub fn unlist(&mut self) {
@@ -170,8 +175,8 @@ pub struct Thinned {
 const MANY: usize = 8;
 /// Packets whose time at the flow's own rate is always tolerated as wait.
 const FEW: f64 = 1.0;
-/// Packets that always may wait: if one of a flow's last two packets is lost, only a timer notices the loss.
-const LEAST: usize = 2;
+/// Packets that always may wait: TCP notices a loss by three packets that follow it (RFC 5681, 3.2), or else by a timer.
+const LEAST: usize = 3;
 
 /// Repeats that are remembered at most.
 const REPEATS: usize = 4_096;

@@ -1,0 +1,79 @@
+//! Turns of the flows to a neighbour.
+
+use super::*;
+
+/// A link for packets of 1,300 octets is busy with ten flows of twenty packets each.
+fn busy() -> Line {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for flow in 1..=10 {
+        for number in 0..20 {
+            pair.give(&long_datagram(&format!("10.0.0.1:{flow}"), "10.9.0.2:2", number, 1_300));
+        }
+    }
+    pair.run_for(SLOT * 15, |_| Fate::ARRIVES);
+    pair
+}
+
+/// The places, among the packets that A sends from now on, of the datagrams with these numbers.
+fn places(pair: &mut Line, numbers: std::ops::Range<u32>) -> Vec<usize> {
+    let before = pair.between(A, B).count();
+    pair.run(|_| Fate::ARRIVES);
+    // The number stands behind a header of UDP.
+    let number = |sent: &Sent| {
+        let octets = sent.data()?.payload.get(8..12)?.try_into().ok()?;
+        Some(u32::from_be_bytes(octets))
+    };
+    let sent: Vec<Option<u32>> = pair.between(A, B).skip(before).map(number).collect();
+    numbers
+        .map(|number| sent.iter().position(|&it| it == Some(number)).expect("it is sent"))
+        .collect()
+}
+
+#[test]
+fn a_flow_that_had_nothing_to_send_goes_first() {
+    let mut pair = busy();
+    pair.give(&datagram("10.0.0.1:77", "10.9.0.2:2", 7_000));
+
+    assert_eq!(places(&mut pair, 7_000..7_001), [0]);
+}
+
+#[test]
+fn a_new_flow_has_one_turn_before_the_others_and_then_waits_like_them() {
+    let mut pair = busy();
+    for number in 7_000..7_003 {
+        pair.give(&long_datagram("10.0.0.1:77", "10.9.0.2:2", number, 1_300));
+    }
+
+    let places = places(&mut pair, 7_000..7_003);
+
+    assert_eq!(places[0], 0);
+    assert!((9..=11).contains(&(places[1] - places[0])), "{places:?}");
+    assert!((9..=11).contains(&(places[2] - places[1])), "{places:?}");
+}
+
+/// TCP needs three packets behind a lost one to notice the loss without its timer (RFC 5681, 3.2).
+#[test]
+fn three_packets_of_a_flow_may_wait_for_long_and_the_first_of_four_is_dropped() {
+    for (waiting, is_thinned) in [(3, false), (4, true)] {
+        let slow = Duration::from_millis(100);
+        let mut pair = Line::new(&[quiet(Profile::Default); 2], &[slow]);
+        let mut given = [0; 10];
+        for _ in 0..600 {
+            let mut sent = [0; 10];
+            for data in pair.between(A, B).filter_map(Sent::data) {
+                // The lowest octet of the source port.
+                sent[usize::from(data.payload[1])] += 1;
+            }
+            for (flow, given) in given.iter_mut().enumerate() {
+                while *given < sent[flow] + waiting {
+                    pair.give(&datagram(&format!("10.0.0.1:{}", 256 + flow), "10.9.0.2:2", 0));
+                    *given += 1;
+                }
+            }
+            pair.run_for(slow, |_| Fate::ARRIVES);
+        }
+
+        let thinned = pair.relays[A].stats().sent.packets_thinned;
+        assert_eq!(thinned > 0, is_thinned, "{thinned} of queues of {waiting}");
+    }
+}
