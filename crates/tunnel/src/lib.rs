@@ -25,7 +25,7 @@
 //!   rate      when to send
 //!   loss, reported, silence    what reports say, and what it means when none comes
 //!
-//!   below all: wire, record (octets), pool (buffers), stats, config
+//!   below all: wire, record (octets), pool (buffers), work (budgets), stats, config
 //! ```
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
@@ -54,6 +54,7 @@ mod tests;
 mod tunnel;
 mod understanding;
 mod wire;
+mod work;
 
 pub use config::{Config, PARAMETERS};
 pub use stats::{Estimates, Stats};

@@ -22,6 +22,10 @@ pub struct Outlet {
     released: VecDeque<Vec<u8>>,
     pool: Pool,
     restored: Restored,
+    /// The number of packets that may still be released; the rest is dropped.
+    room: u64,
+    /// Packets dropped for that.
+    refused: u64,
 }
 
 /// Counters of packets joined from parts and of compressed headers.
@@ -43,6 +47,8 @@ impl Default for Outlet {
             released: VecDeque::new(),
             pool: Pool::new(KEPT, KEPT_OCTETS),
             restored: Restored::default(),
+            room: u64::MAX,
+            refused: 0,
         }
     }
 }
@@ -62,12 +68,18 @@ impl Outlet {
     /// Releases the packet of a record in this source.
     pub fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
         let octets = &symbol[record.start..record.end];
+        if self.room == 0 {
+            self.refused += 1;
+            return;
+        }
         let mut packet = self.buffer();
         match record.form {
             Form::Announcing(_) | Form::Whole => packet.extend_from_slice(octets),
             Form::Part(part) => {
                 self.give(packet);
-                self.released.extend(self.parts.handle(source, part, octets));
+                let joined = self.parts.handle(source, part, octets);
+                self.room -= u64::from(joined.is_some());
+                self.released.extend(joined);
                 return;
             }
             Form::Compressed(id) => {
@@ -79,7 +91,23 @@ impl Outlet {
                 self.restored.headers += 1;
             }
         }
+        self.room -= 1;
         self.released.push_back(packet);
+    }
+
+    /// From now on so many packets may be released.
+    pub fn allow(&mut self, packets: u64) {
+        self.room = packets;
+    }
+
+    /// How many packets may still be released.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Packets that were dropped because there was no room.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// All before source `number` are there or given up, and released.

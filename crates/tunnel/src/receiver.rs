@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use base::time::{Time, earliest, nanos};
+use base::time::{Time, earliest};
 use gf::coefficients::Coefficients;
 use gf::equations::{Equations, Outcome};
 
@@ -11,6 +11,7 @@ use super::outlet::{Outlet, Restored};
 use super::record::{Record, Records};
 use super::stats::Received;
 use super::wire::{MAX_HOLES, MAX_REPAIR_WINDOW};
+use super::work::Budget;
 
 /// The number of sources that are kept before the first missing one: a repair in flight may cover
 /// them.
@@ -25,20 +26,14 @@ const SOURCE: usize = 1_536;
 /// Octets of memory for a packet that waits for another source: when the packet is released, it has its
 /// headers.
 const WAITER: usize = 256;
-/// The budget of work for the peer's datagrams, in steps; a step is an octet multiplied and added. The whole budget
-/// takes about a millisecond. The driver hands in 64 datagrams at one moment at most.
-pub const MOST_STEPS: u64 = 32 << 20;
-/// The budget grows by this with each nanosecond: some percent of a core.
-pub const STEPS_A_NANOSECOND: u64 = 2;
-/// The budget grows by this with each octet of a new source, which may be in one repair with 1,023 others: a peer that
-/// delivers much may cause much work.
-const STEPS_AN_OCTET: u64 = 1_024;
 /// Steps for each source that becomes known of: its slot is made, looked through and given up.
 pub const SLOT: u64 = 4_096;
 /// So many sources ahead are no leap, whatever work there was.
 const NEAR: u64 = 64;
 /// Steps for each source that a repair covers: it is looked at, and its coefficient drawn.
 const SCANNED: u64 = 64;
+/// Steps for each missing source when a report is made: all of them are looked at.
+pub const LISTED: u64 = 128;
 /// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
@@ -63,38 +58,6 @@ pub struct Receiver {
     most_held: usize,
     /// The lateness of a reordered datagram, and when it was measured.
     lateness: (Duration, Time),
-    work: Work,
-}
-
-/// The work that the peer's datagrams may still make, in steps; a debt when negative, because nobody knows what a
-/// datagram costs before it is done.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    left: i64,
-    at: Time,
-}
-
-impl Work {
-    /// Whether the datagrams so far have used up the budget.
-    fn is_over(&mut self, now: Time) -> bool {
-        self.give(nanos(now.since(self.at)).saturating_mul(STEPS_A_NANOSECOND));
-        self.at = now.max(self.at);
-        self.left <= 0
-    }
-
-    /// A new source of so many octets came.
-    fn earn(&mut self, octets: usize) {
-        self.give(STEPS_AN_OCTET * octets as u64);
-    }
-
-    fn give(&mut self, steps: u64) {
-        self.left = self.left.saturating_add_unsigned(steps).min(MOST_STEPS.cast_signed());
-    }
-
-    fn add(&mut self, steps: u64, stats: &mut Received) {
-        self.left = self.left.saturating_sub_unsigned(steps);
-        stats.work += steps;
-    }
 }
 
 /// A source.
@@ -143,7 +106,6 @@ impl Receiver {
             held: 0,
             most_held: (window + kept) * SOURCE,
             lateness: (Duration::ZERO, Time::ZERO),
-            work: Work { left: MOST_STEPS.cast_signed(), at: Time::ZERO },
         }
     }
 
@@ -154,18 +116,19 @@ impl Receiver {
         number: u64,
         symbol: &[u8],
         is_overtaken: bool,
+        work: &mut Budget,
         stats: &mut Received,
     ) {
         if symbol.len() > self.longest {
             stats.symbols_too_long += 1;
             return;
         }
-        let is_over = self.work.is_over(now);
+        let is_over = work.is_over(now);
         if is_over && number >= self.end() + NEAR {
             stats.leaps_refused += 1;
             return;
         }
-        if !self.extend(now, number, stats) {
+        if !self.extend(now, number, work, stats) {
             return;
         }
         if let Some(&since) = self.missing.get(&number)
@@ -183,11 +146,11 @@ impl Receiver {
         } else if is_new && self.equations.rank() > 0 {
             let before = self.equations.steps();
             self.equations.substitute(number, symbol, &mut solved);
-            self.work.add(self.equations.steps() - before, stats);
+            work.add(self.equations.steps() - before);
         }
         if self.place(number, buffer) {
             stats.sources_received += 1;
-            self.work.earn(symbol.len());
+            work.earn(symbol.len());
         } else {
             stats.duplicates += 1;
         }
@@ -202,6 +165,7 @@ impl Receiver {
         number: u64,
         (first, count): (u64, u16),
         symbol: &[u8],
+        work: &mut Budget,
         stats: &mut Received,
     ) {
         let end = first + u64::from(count);
@@ -217,11 +181,11 @@ impl Receiver {
             stats.malformed += 1;
             return;
         }
-        if self.work.is_over(now) {
+        if work.is_over(now) {
             stats.repairs_over_budget += 1;
             return;
         }
-        if !self.extend(now, end - 1, stats) {
+        if !self.extend(now, end - 1, work, stats) {
             return;
         }
         if first < self.base {
@@ -264,7 +228,7 @@ impl Receiver {
             Outcome::Redundant => stats.repairs_redundant += 1,
         }
         let solving = self.equations.steps() - before;
-        self.work.add(solving + multiplied + SCANNED * u64::from(count), stats);
+        work.add(solving + multiplied + SCANNED * u64::from(count));
         while self.equations.octets() > MAX_EQUATIONS {
             self.equations.forget_greatest();
             stats.repairs_full += 1;
@@ -274,13 +238,13 @@ impl Receiver {
     }
 
     /// The peer will not retransmit sources before `floor`.
-    pub fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
-        if self.work.is_over(now) && floor >= self.end() + NEAR {
+    pub fn handle_floor(&mut self, now: Time, floor: u64, work: &mut Budget, stats: &mut Received) {
+        if work.is_over(now) && floor >= self.end() + NEAR {
             stats.leaps_refused += 1;
             return;
         }
         if floor > self.end()
-            && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
+            && (floor - self.end() > self.window || !self.extend(now, floor - 1, work, stats))
         {
             return;
         }
@@ -296,6 +260,21 @@ impl Receiver {
     /// Puts the next packet to release in place of what `out` holds; false when there is none.
     pub fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
         self.outlet.poll_packet(out)
+    }
+
+    /// From now on so many packets may be released; the others are dropped, and counted as refused.
+    pub fn allow(&mut self, packets: u64) {
+        self.outlet.allow(packets);
+    }
+
+    /// How many packets may still be released.
+    pub fn room(&self) -> u64 {
+        self.outlet.room()
+    }
+
+    /// Packets dropped because no more could be released.
+    pub fn refused(&self) -> u64 {
+        self.outlet.refused()
     }
 
     /// Header contexts to tell the peer, at most so many.
@@ -329,7 +308,8 @@ impl Receiver {
     }
 
     /// The missing sources to report, and when the next source that may only be late counts as missing.
-    pub fn holes(&self, now: Time) -> (Holes, Option<Time>) {
+    pub fn holes(&self, now: Time, work: &mut Budget) -> (Holes, Option<Time>) {
+        work.add(LISTED * self.missing.len() as u64);
         let first_missing = self.first_missing();
         let lateness = self.lateness(now);
         let mut holes = Holes {
@@ -372,7 +352,7 @@ impl Receiver {
     }
 
     /// Makes room up to `number`; false if it is too far away.
-    fn extend(&mut self, now: Time, number: u64, stats: &mut Received) -> bool {
+    fn extend(&mut self, now: Time, number: u64, work: &mut Budget, stats: &mut Received) -> bool {
         if number < self.base {
             stats.duplicates += 1;
             return false;
@@ -392,7 +372,7 @@ impl Receiver {
             stats.sources_given_up += first - self.base;
             self.base = first;
         }
-        self.work.add(SLOT * (number + 1).saturating_sub(self.end()), stats);
+        work.add(SLOT * (number + 1).saturating_sub(self.end()));
         while self.end() <= number {
             self.missing.insert(self.end(), now);
             self.slots.push_back(Slot::default());

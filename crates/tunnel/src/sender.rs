@@ -172,7 +172,8 @@ impl Sender {
             lacking += (end - report.end.max(self.first)) as f64;
             self.view.holes.push_back((report.end.max(self.first), end));
         }
-        self.view.lacking = lacking;
+        // The peer may say that it misses more than it could: nobody lacks more equations than there are sources.
+        self.view.lacking = lacking.min(self.sources.len() as f64);
         self.skip_carried();
         Ok(())
     }

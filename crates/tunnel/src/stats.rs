@@ -22,6 +22,8 @@ base::counters! {
             pub packets_joined: counter(packets);
             /// Inner packets of which a part was given up.
             pub packets_broken: counter(packets);
+            /// Inner packets dropped because the peer had sent too many in too few octets.
+            pub packets_over_budget: counter(packets);
             /// Inner packets refused: no IP packet.
             pub refused_malformed: counter(packets);
             /// Inner packets refused or discarded: too big.
@@ -52,6 +54,12 @@ base::counters! {
             pub sources_resent: counter(sources);
             /// Repairs sent.
             pub repairs_sent: counter(repairs);
+            /// Sources sent again in place of repairs, because repairs for this peer had made too much work.
+            pub repairs_replaced: counter(sources);
+            /// Times when repairs, and sources that the peer lacks, waited because too many had been sent.
+            pub equations_deferred: counter(times);
+            /// Work that repairs sent have made: octets multiplied and added.
+            pub repair_work: counter(steps);
             /// Datagrams sent with nothing but a report.
             pub reports_sent: counter(datagrams);
             /// Packets sent with compressed headers.
@@ -99,6 +107,8 @@ base::counters! {
             pub repairs_over_budget: counter(repairs);
             /// Sources and floors far ahead dropped for the same reason.
             pub leaps_refused: counter(datagrams);
+            /// Demands for a report that waited because the peer's datagrams had made too much work.
+            pub reports_deferred: counter(reports);
             /// Work that the peer's datagrams made: octets multiplied and added, and what takes as long.
             pub work: counter(steps);
             /// Sources and repairs that are longer than any path takes; dropped.

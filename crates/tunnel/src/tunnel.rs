@@ -23,16 +23,18 @@ use super::reported::Reported;
 use super::reporter::{self, Reporter};
 use super::sender::{Carried, PeerView, Sender, Tail, margin};
 use super::silence::Silence;
-use super::stats::{Estimates, Inner, Received, Stats};
+use super::stats::{Estimates, Inner, Received, Sent, Stats};
 use super::understanding::{COMPRESSED_HEADERS, PARTS, Understanding};
 use super::wire::{
     self, Body, CONTEXT, FLAGS, FLOOR, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER, Report,
     SOURCE_HEADER,
 };
+use super::work::{Budget, Budgets, HANDED};
 
 /// The assumed round trip before the first measurement.
 const UNKNOWN_RTT: Duration = Duration::from_millis(500);
-/// The least time beyond a round trip that the sender waits for a report.
+/// The least time beyond a round trip that the sender waits for a report, and until the next report to a peer that has
+/// made too much work.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
@@ -90,6 +92,9 @@ pub struct Tunnel {
     mtu: Search,
     /// The sizes of received probes that must be answered, at most [`PROBE_REPLIES`]: a round of them may come at once.
     probe_replies: VecDeque<u16>,
+
+    /// What the peer may still make this end do.
+    budgets: Budgets,
 }
 
 /// A datagram that [`Tunnel::poll_transmit`] made.
@@ -153,6 +158,7 @@ impl Tunnel {
             liveness: Liveness::new(config.dead_after),
             mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
             probe_replies: VecDeque::new(),
+            budgets: Budgets::default(),
             config,
         }
     }
@@ -187,6 +193,7 @@ impl Tunnel {
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
         self.stats.received.datagrams_received += 1;
+        self.budgets.releasing.earn(payload.len());
         let rtt = self.known_rtt();
         let is_overtaken = self.reporter.handle_datagram(now, number, is_marked, rtt);
         self.handle_heard(now);
@@ -199,7 +206,7 @@ impl Tunnel {
         }
         if let Some(floor) = message.floor {
             let floor = expand(floor, 24, self.receiver.end());
-            self.receiver.handle_floor(now, floor, &mut self.stats.received);
+            self.receive(now, |it, work, stats| it.handle_floor(now, floor, work, stats));
         }
         for &(id, source) in &message.contexts {
             self.recorder.handle_told(id, source);
@@ -217,23 +224,23 @@ impl Tunnel {
             Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
             Body::Repair { first, count, symbol } => {
                 let window = (expand(first, 24, reference), count);
-                self.receiver.handle_repair(now, number, window, symbol, &mut self.stats.received);
+                self.receive(now, |it, work, stats| {
+                    it.handle_repair(now, number, window, symbol, work, stats);
+                });
             }
             Body::Source { number, symbol } => {
                 let number = expand(number, 24, reference);
-                self.receiver.handle_source(
-                    now,
-                    number,
-                    symbol,
-                    is_overtaken,
-                    &mut self.stats.received,
-                );
+                self.receive(now, |it, work, stats| {
+                    it.handle_source(now, number, symbol, is_overtaken, work, stats);
+                });
             }
         }
         let carries = matches!(message.body, Body::Repair { .. } | Body::Source { .. });
         if carries || message.wants_report {
             let octets = payload.len() + self.config.overhead;
-            self.reporter.handle_eliciting(now, octets, self.known_rtt(), message.wants_report);
+            let at_once = message.wants_report && !self.budgets.decoding.is_over(now);
+            self.stats.received.reports_deferred += u64::from(at_once != message.wants_report);
+            self.reporter.handle_eliciting(now, octets, self.known_rtt(), at_once);
         }
     }
 
@@ -260,7 +267,7 @@ impl Tunnel {
     /// Acts on all deadlines up to `now`. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
-        self.receiver.handle_timeout(now, &mut self.stats.received);
+        self.receive(now, |it, _, stats| it.handle_timeout(now, stats));
         self.change_mtu(|it| it.mtu.handle_timeout(now));
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
@@ -316,6 +323,15 @@ impl Tunnel {
         is_one
     }
 
+    /// Lets the receiver act; it releases as many packets as the budget has room for.
+    fn receive(&mut self, now: Time, act: impl FnOnce(&mut Receiver, &mut Budget, &mut Received)) {
+        let Self { receiver, budgets, stats, .. } = self;
+        let room = budgets.releasing.left(now).div_ceil(HANDED);
+        receiver.allow(room);
+        act(receiver, &mut budgets.decoding, &mut stats.received);
+        budgets.releasing.add(HANDED * (room - receiver.room()));
+    }
+
     /// What the driver should know.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -355,6 +371,7 @@ impl Tunnel {
             queue_marked: queue.marked,
             queue_dropped: queue.dropped_by_codel,
             queue_overflowed: queue.dropped_at_limit,
+            packets_over_budget: self.receiver.refused(),
             refused_down: self.stats.inner.refused_down + queue.cleared,
             ..self.stats.inner
         };
@@ -362,9 +379,11 @@ impl Tunnel {
             datagrams_missed: self.reporter.missed(),
             headers_restored: headers,
             headers_unknown: unknown,
+            work: self.budgets.decoding.done(),
             ..self.stats.received
         };
-        Stats { inner, received, ..self.stats }
+        let sent = Sent { repair_work: self.budgets.repairing.done(), ..self.stats.sent };
+        Stats { inner, sent, received }
     }
 
     /// The estimates of the path.
@@ -582,12 +601,16 @@ impl Tunnel {
     fn next_data(&self) -> Option<Time> {
         // While the window is full, only a report helps.
         let has_next = self.has_packets() && self.sender.next_source().is_some();
-        if has_next || self.sender.lacks(&self.loss, self.margin()) {
-            self.next_send(self.seen)
-        } else {
-            let at = earliest(self.spare_at(), self.hole_is_old_at())?;
-            Some(self.next_send(self.seen)?.max(at))
+        let next = self.next_send(self.seen)?;
+        if has_next {
+            return Some(next);
         }
+        let at = if self.sender.lacks(&self.loss, self.margin()) {
+            next
+        } else {
+            next.max(earliest(self.spare_at(), self.hole_is_old_at())?)
+        };
+        Some(at.max(self.budgets.sending.ready_at()))
     }
 
     fn may_send(&self, now: Time) -> bool {
@@ -612,9 +635,10 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.sender.lacks(&self.loss, self.margin())
-            || self.hole_is_old_at().is_some_and(|at| at <= now)
-        {
+        let may_repair = !self.budgets.sending.is_over(now);
+        let is_wanted = self.sender.lacks(&self.loss, self.margin())
+            || self.hole_is_old_at().is_some_and(|at| at <= now);
+        if may_repair && is_wanted {
             return self.send_equation(now, out);
         }
         if let Some(number) = self.sender.next_source()
@@ -622,9 +646,10 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if self.spare_at().is_some_and(|at| at <= now) {
+        if may_repair && self.spare_at().is_some_and(|at| at <= now) {
             return self.send_equation(now, out);
         }
+        self.stats.sent.equations_deferred += u64::from(is_wanted && !may_repair);
         None
     }
 
@@ -688,6 +713,8 @@ impl Tunnel {
             self.reported.restart(now);
         }
         let extras = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
+        self.budgets.repairing.earn(symbol.len());
+        self.budgets.sending.earn(symbol.len());
         let symbol = self.sender.add_source(now, symbol, self.next_number);
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
@@ -735,12 +762,16 @@ impl Tunnel {
         let limit = self.max_symbol();
         let extras = self.extras(now, limit + REPAIR_HEADER);
         let wants_report = self.silence.is_on();
+        let is_wanted = self.sender.lacks_known(&self.loss)
+            || self.hole_is_old_at().is_some_and(|at| at <= now);
         let lost = if self.silence.is_first_due() {
             self.sender.oldest(carrier)
-        } else if self.sender.lacks_known(&self.loss)
-            || self.hole_is_old_at().is_some_and(|at| at <= now)
-        {
+        } else if is_wanted && self.sender.oldest_hole().is_some() {
             self.sender.next_lost(carrier)
+        } else if self.budgets.repairing.is_over(now) {
+            // A source makes up for a lost one as well as a repair does, if it is the lost one, and costs nothing.
+            self.stats.sent.repairs_replaced += 1;
+            self.sender.oldest(carrier)
         } else {
             None
         };
@@ -754,11 +785,13 @@ impl Tunnel {
             let (first, count) = self.sender.repair(carrier, &mut symbol)?;
             let body = Body::Repair { first: low24(first), count, symbol: &symbol };
             Message { wants_report, body, ..extras }.emit(out);
+            self.budgets.repairing.add(u64::from(count) * symbol.len() as u64);
             self.symbol = symbol;
             self.stats.sent.repairs_sent += 1;
             // It goes out for what was sent just now.
             self.sender.dscp(None)
         };
+        self.budgets.sending.add(HANDED);
         Some(Transmit { dscp, ..self.account(now, out, Carried::Equation, false) })
     }
 
@@ -814,7 +847,10 @@ impl Tunnel {
         let fitting = (room - MAX_REPORT).saturating_sub(2) / CONTEXT;
         let told = self.receiver.poll_told(fitting.min(MAX_CONTEXTS));
         extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
-        let (holes, ripe_at) = self.receiver.holes(now);
+        let work = &mut self.budgets.decoding;
+        let (holes, ripe_at) = self.receiver.holes(now, work);
+        let soonest = if work.is_over(now) { now + LEAST_WAIT } else { now };
+        let ripe_at = ripe_at.map(|at| at.max(soonest));
         extras.report = Some(self.reporter.report(now, holes, ripe_at));
         extras
     }

@@ -5,8 +5,15 @@ use std::time::Duration;
 use base::rng::Rng;
 use base::time::Time;
 
-use crate::receiver::{MOST_STEPS, Receiver, SLOT, STEPS_A_NANOSECOND};
-use crate::stats::Received;
+use super::datagram;
+use crate::receiver::{LISTED, Receiver, SLOT};
+use crate::stats::{Inner, Received, Sent, Stats};
+use crate::wire::{Body, Message, Report};
+use crate::work::{
+    Budget, Budgets, HANDED, MOST_EQUATIONS, MOST_PACKETS, MOST_STEPS, RELEASING_A_NANOSECOND,
+    SENDING_A_NANOSECOND, STEPS_A_NANOSECOND,
+};
+use crate::{Config, Tunnel};
 
 const LONGEST: usize = 1_400;
 const WINDOW: usize = 8_192;
@@ -19,27 +26,53 @@ const REPAIR: u64 = 512 * (3 * 2_048 + 2 * LONGEST as u64) + 1_024 * (LONGEST as
 /// A receiver that does what a hostile peer says.
 struct Victim {
     receiver: Receiver,
+    work: Budget,
     stats: Received,
     now: Time,
 }
 
 impl Victim {
     fn new() -> Self {
-        let receiver = Receiver::new(WINDOW, Duration::from_secs(2), LONGEST);
-        Self { receiver, stats: Received::default(), now: Time::ZERO + Duration::from_secs(1) }
+        Self {
+            receiver: Receiver::new(WINDOW, Duration::from_secs(2), LONGEST),
+            work: Budgets::default().decoding,
+            stats: Received::default(),
+            now: Time::ZERO + Duration::from_secs(1),
+        }
     }
 
     /// The steps of what it is told, some time after what was before.
-    fn steps(&mut self, say: impl FnOnce(&mut Receiver, Time, &mut Received)) -> u64 {
+    fn steps(&mut self, say: impl FnOnce(&mut Self)) -> u64 {
         self.now += Duration::from_millis(10);
         self.at_once(say)
     }
 
     /// The same, at the moment of what was before.
-    fn at_once(&mut self, say: impl FnOnce(&mut Receiver, Time, &mut Received)) -> u64 {
-        let before = self.stats.work;
-        say(&mut self.receiver, self.now, &mut self.stats);
-        self.stats.work - before
+    fn at_once(&mut self, say: impl FnOnce(&mut Self)) -> u64 {
+        let before = self.work.done();
+        say(self);
+        self.work.done() - before
+    }
+
+    fn source(&mut self, number: u64, symbol: &[u8], is_overtaken: bool) {
+        let Self { receiver, work, stats, now } = self;
+        receiver.handle_source(*now, number, symbol, is_overtaken, work, stats);
+    }
+
+    fn repair(&mut self, number: u64, window: (u64, u16), symbol: &[u8]) {
+        let Self { receiver, work, stats, now } = self;
+        receiver.handle_repair(*now, number, window, symbol, work, stats);
+    }
+
+    fn floor(&mut self, floor: u64) {
+        let Self { receiver, work, stats, now } = self;
+        receiver.handle_floor(*now, floor, work, stats);
+    }
+
+    /// What is missing, and the first of it.
+    fn missing(&mut self) -> (usize, u64) {
+        let (holes, _) = self.receiver.holes(self.now, &mut self.work);
+        (holes.missing, holes.first_missing)
     }
 }
 
@@ -50,9 +83,9 @@ fn a_repair_makes_bounded_work_whatever_it_covers() {
     for number in 0..3_000_u64 {
         // Over 1,024 missing sources, with a floor that advances.
         let first = number;
-        worst = worst.max(victim.steps(|receiver, now, stats| {
-            receiver.handle_floor(now, first, stats);
-            receiver.handle_repair(now, number, (first, 1_024), &[7; LONGEST], stats);
+        worst = worst.max(victim.steps(|it| {
+            it.floor(first);
+            it.repair(number, (first, 1_024), &[7; LONGEST]);
         }));
     }
 
@@ -67,19 +100,19 @@ fn a_repair_makes_bounded_work_whatever_it_covers() {
 fn repairs_of_a_moment_and_of_a_second_share_a_budget_and_the_rest_is_dropped_and_counted() {
     let mut victim = Victim::new();
     for number in 0..500 {
-        victim.steps(|receiver, now, stats| {
-            receiver.handle_repair(now, number, (0, 1_024), &[7; LONGEST], stats);
+        victim.steps(|it| {
+            it.repair(number, (0, 1_024), &[7; LONGEST]);
         });
     }
 
     let mut work = 0;
-    victim.steps(|_, _, _| {});
+    victim.steps(|_| {});
     for number in 1_000..1_064 {
         // Each advances, so that none is redundant or too many.
-        work += victim.at_once(|receiver, now, stats| {
+        work += victim.at_once(|it| {
             let floor = number - 990;
-            receiver.handle_floor(now, floor, stats);
-            receiver.handle_repair(now, number, (floor, 1_024), &[7; LONGEST], stats);
+            it.floor(floor);
+            it.repair(number, (floor, 1_024), &[7; LONGEST]);
         });
     }
 
@@ -90,17 +123,17 @@ fn repairs_of_a_moment_and_of_a_second_share_a_budget_and_the_rest_is_dropped_an
     work = 0;
     for number in 2_000..12_000 {
         victim.now += Duration::from_micros(100);
-        work += victim.at_once(|receiver, now, stats| {
+        work += victim.at_once(|it| {
             let floor = number - 1_900;
-            receiver.handle_floor(now, floor, stats);
-            receiver.handle_repair(now, number, (floor, 1_024), &[7; LONGEST], stats);
+            it.floor(floor);
+            it.repair(number, (floor, 1_024), &[7; LONGEST]);
         });
     }
     let most = MOST_STEPS + REPAIR + STEPS_A_NANOSECOND * 1_000_000_000;
     assert!(work <= most, "{work} in a second of 10,000 repairs, {most}");
     assert!(victim.stats.repairs_over_budget > before, "{:?}", victim.stats);
-    let next = victim.steps(|receiver, now, stats| {
-        receiver.handle_repair(now, 20_000, (11_000, 1_024), &[7; LONGEST], stats);
+    let next = victim.steps(|it| {
+        it.repair(20_000, (11_000, 1_024), &[7; LONGEST]);
     });
     assert!(next > 0, "later there is room again");
 }
@@ -109,14 +142,14 @@ fn repairs_of_a_moment_and_of_a_second_share_a_budget_and_the_rest_is_dropped_an
 fn a_source_makes_bounded_work_whatever_waits_for_it() {
     let mut victim = Victim::new();
     for number in 0..512 {
-        victim.steps(|receiver, now, stats| {
-            receiver.handle_repair(now, number, (0, 1_024), &[7; LONGEST], stats);
+        victim.steps(|it| {
+            it.repair(number, (0, 1_024), &[7; LONGEST]);
         });
     }
     let mut worst = 0;
     for number in 0..600 {
-        worst = worst.max(victim.steps(|receiver, now, stats| {
-            receiver.handle_source(now, number, &[0; 100], true, stats);
+        worst = worst.max(victim.steps(|it| {
+            it.source(number, &[0; 100], true);
         }));
     }
     assert!(worst <= REPAIR, "{worst}");
@@ -127,19 +160,19 @@ fn a_source_makes_bounded_work_whatever_waits_for_it() {
 fn a_leap_of_the_numbers_makes_bounded_work_and_one_of_many_at_a_moment() {
     let mut victim = Victim::new();
     let mut work = 0;
-    victim.steps(|_, _, _| {});
+    victim.steps(|_| {});
     for leap in 0..64 {
-        work += victim.at_once(|receiver, now, stats| {
-            receiver.handle_source(now, leap * 8_000, &[7; 20], false, stats);
-            receiver.handle_floor(now, leap * 8_000 + 4_000, stats);
+        work += victim.at_once(|it| {
+            it.source(leap * 8_000, &[7; 20], false);
+            it.floor(leap * 8_000 + 4_000);
         });
     }
 
     assert!(work <= MOST_STEPS + SLOT * (WINDOW as u64 + 1_024), "{work}");
     assert!(victim.stats.leaps_refused > 60, "{:?}", victim.stats);
     let before = victim.receiver.end();
-    victim.at_once(|receiver, now, stats| {
-        receiver.handle_source(now, before, &[7; 20], false, stats);
+    victim.at_once(|it| {
+        it.source(before, &[7; 20], false);
     });
     assert_eq!(victim.receiver.end(), before + 1, "what follows is taken all the same");
 }
@@ -150,27 +183,26 @@ fn an_honest_fade_of_a_tenth_of_a_second_at_a_gigabit_needs_no_more_than_its_bud
     // sources again, 64 at a moment as a driver takes them.
     let mut victim = Victim::new();
     let missing = 8_192_u64;
-    victim.steps(|receiver, now, stats| {
-        receiver.handle_source(now, missing, &[0; LONGEST], false, stats);
+    victim.steps(|it| {
+        it.source(missing, &[0; LONGEST], false);
     });
     for number in 0..64 {
         victim.now += MOMENT;
-        victim.at_once(|receiver, now, stats| {
+        victim.at_once(|it| {
             let window = (missing - 1_023, 1_024);
-            receiver.handle_repair(now, 10_000 + number, window, &[0; LONGEST], stats);
+            it.repair(10_000 + number, window, &[0; LONGEST]);
         });
     }
     for turn in 0..missing / 64 {
         victim.now += MOMENT;
-        victim.at_once(|receiver, now, stats| {
+        victim.at_once(|it| {
             for number in turn * 64..turn * 64 + 64 {
-                receiver.handle_source(now, number, &[0; LONGEST], true, stats);
+                it.source(number, &[0; LONGEST], true);
             }
         });
     }
 
-    let (holes, _) = victim.receiver.holes(victim.now);
-    assert_eq!((holes.missing, holes.first_missing), (0, missing + 1), "{:?}", victim.stats);
+    assert_eq!(victim.missing(), (0, missing + 1), "{:?}", victim.stats);
     let Received { repairs_over_budget, leaps_refused, sources_recovered, .. } = victim.stats;
     assert_eq!((repairs_over_budget, leaps_refused), (0, 0), "{:?}", victim.stats);
     assert_eq!(sources_recovered, 64);
@@ -184,17 +216,17 @@ fn an_honest_gigabit_of_which_a_fifth_is_lost_stays_within_its_budget() {
     let (mut number, mut next) = (0, 1 << 40);
     for _ in 0..400 {
         victim.now += MOMENT;
-        victim.at_once(|receiver, now, stats| {
+        victim.at_once(|it| {
             for _ in 0..51 {
                 if rng.chance(0.8) {
-                    receiver.handle_source(now, number, &[0; LONGEST], false, stats);
+                    it.source(number, &[0; LONGEST], false);
                 }
                 number += 1;
             }
             for _ in 0..13 {
                 let first = number.saturating_sub(1_024);
                 let count = u16::try_from(number - first).unwrap();
-                receiver.handle_repair(now, next, (first, count), &[0; LONGEST], stats);
+                it.repair(next, (first, count), &[0; LONGEST]);
                 next += 1;
             }
         });
@@ -202,4 +234,166 @@ fn an_honest_gigabit_of_which_a_fifth_is_lost_stays_within_its_budget() {
 
     assert_eq!(victim.stats.repairs_over_budget, 0, "{:?}", victim.stats);
     assert!(victim.stats.sources_recovered > 1_000, "{:?}", victim.stats);
+}
+
+#[test]
+fn a_report_makes_work_for_each_missing_source_and_no_more() {
+    let mut victim = Victim::new();
+    victim.steps(|it| it.source(9_000, &[0; 20], false));
+
+    let steps = victim.steps(|it| assert_eq!(it.missing(), (9_000, 0)));
+
+    assert_eq!(steps, LISTED * 9_000);
+}
+
+/// A tunnel whose peer lies.
+struct Target {
+    tunnel: Tunnel,
+    now: Time,
+    /// The number of the peer's next datagram.
+    next: u64,
+    /// One past the number of the tunnel's newest datagram.
+    end: u64,
+    /// Packets that came out.
+    released: u64,
+}
+
+impl Target {
+    fn new() -> Self {
+        let now = Time::ZERO + Duration::from_secs(1);
+        let tunnel = Tunnel::new(now, Config::default(), Rng::stream(1, "target"));
+        Self { tunnel, now, next: 0, end: 0, released: 0 }
+    }
+
+    /// The peer says this, and the driver takes what is ready, a turn's worth.
+    fn hear(&mut self, message: &Message<'_>) {
+        let mut payload = Vec::new();
+        message.emit(&mut payload);
+        self.hear_octets(&payload);
+    }
+
+    fn hear_octets(&mut self, payload: &[u8]) {
+        self.tunnel.handle_datagram(self.now, self.next, false, payload);
+        self.next += 1;
+        let mut out = Vec::new();
+        while self.tunnel.poll_packet(self.now, &mut out) {
+            self.released += 1;
+        }
+        for _ in 0..64 {
+            let Some(transmit) = self.tunnel.poll_transmit(self.now, &mut out) else { break };
+            self.end = transmit.number + 1;
+        }
+        if self.tunnel.next_timeout().is_some_and(|due| due <= self.now) {
+            self.tunnel.handle_timeout(self.now);
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        self.tunnel.stats()
+    }
+}
+
+/// Ten thousand datagrams a second.
+const BETWEEN: Duration = Duration::from_micros(100);
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn demands_for_reports_wait_when_reports_have_made_too_much_work() {
+    let mut target = Target::new();
+    target.hear(&Message {
+        body: Body::Source { number: 9_000, symbol: &[0; 20] },
+        ..Message::default()
+    });
+
+    for _ in 0..10_000 {
+        target.now += BETWEEN;
+        target.hear(&Message { wants_report: true, ..Message::default() });
+    }
+
+    let Received { work, reports_deferred, .. } = target.stats().received;
+    let one_report = LISTED * 9_000;
+    let leap = SLOT * 9_001;
+    // What waits goes out with the reports that come every few milliseconds anyway.
+    let regular = 1_000 * one_report;
+    let most = leap + MOST_STEPS + STEPS_A_NANOSECOND * SECOND + regular;
+    assert!(work <= most, "{work} of {most}");
+    assert!(reports_deferred > 5_000, "{:?}", target.stats());
+    assert!(target.stats().sent.reports_sent > 100, "{:?}", target.stats());
+}
+
+#[test]
+fn lies_about_missing_sources_make_no_more_work_and_equations_than_their_budgets() {
+    let mut target = Target::new();
+    let packet = datagram(1_100, 0, 7);
+
+    for turn in 0..10_000_u32 {
+        target.now += BETWEEN;
+        if turn % 8 == 0 {
+            let _ = target.tunnel.handle_packet(target.now, &packet);
+        }
+        // All datagrams came, a microsecond apart, and none of 60,000 sources.
+        let newest = u32::try_from(target.end.max(1) - 1).unwrap();
+        let report = Report {
+            newest,
+            received_at: newest,
+            received: newest + u32::from(target.end > 0),
+            extent: u16::try_from(target.stats().sent.sources_sent).unwrap(),
+            missing: 60_000,
+            ..Report::default()
+        };
+        target.hear(&Message { report: Some(report), ..Message::default() });
+    }
+
+    let sent = target.stats().sent;
+    let Sent { repair_work, repairs_sent, repairs_replaced, sources_resent, sources_sent, .. } =
+        sent;
+    let earned = 1_024 * 1_400 * sources_sent;
+    let most_work = MOST_STEPS + 1_024 * 1_400 + STEPS_A_NANOSECOND * SECOND + earned;
+    let equations = repairs_sent + sources_resent;
+    let most = MOST_EQUATIONS + 1 + (SENDING_A_NANOSECOND * SECOND + earned) / HANDED;
+    assert!(repair_work <= most_work, "{repair_work} of {most_work}");
+    assert!(equations <= most, "{equations} of {most}");
+    assert!(repairs_sent > 100 && repairs_replaced > 1_000, "{sent:?}");
+    assert!(sent.equations_deferred > 1_000, "{sent:?}");
+}
+
+#[test]
+fn packets_of_a_few_octets_are_released_up_to_a_budget_and_the_rest_is_dropped_and_counted() {
+    let mut target = Target::new();
+    let record = [0, 20, 0, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let symbol: Vec<u8> = record.repeat(50);
+
+    let mut octets = 0;
+    for number in 0..10_000 {
+        target.now += BETWEEN;
+        let mut payload = Vec::new();
+        let body = Body::Source { number, symbol: &symbol };
+        Message { body, ..Message::default() }.emit(&mut payload);
+        octets += payload.len() as u64;
+        target.hear_octets(&payload);
+    }
+
+    let Inner { packets_out, packets_over_budget, .. } = target.stats().inner;
+    let most = MOST_PACKETS + 1 + octets / 512 + RELEASING_A_NANOSECOND * SECOND / HANDED;
+    assert_eq!((packets_out, packets_out + packets_over_budget), (target.released, 500_000));
+    assert!(packets_out <= most, "{packets_out} of {most}");
+    assert!(packets_out > most - MOST_PACKETS, "{packets_out} of {most}");
+}
+
+#[test]
+fn the_acknowledgements_of_a_download_of_a_gigabit_are_released() {
+    // One for two segments, twenty in a datagram, in trains of ten datagrams.
+    let mut target = Target::new();
+    let record = [0, 20, 0, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let symbol: Vec<u8> = record.repeat(20);
+
+    for number in 0..2_200 {
+        if number % 10 == 0 {
+            target.now += 10 * Duration::from_micros(454);
+        }
+        let body = Body::Source { number, symbol: &symbol };
+        target.hear(&Message { body, ..Message::default() });
+    }
+
+    assert_eq!((target.released, target.stats().inner.packets_over_budget), (44_000, 0));
 }
