@@ -1,15 +1,102 @@
-//! The kit of an experiment over many places: each place is tried in several ways with the same chance, and ours is
-//! to be nowhere worse.
+//! The experiment over many places, with a service as its parameter: each place is tried in several ways with the same
+//! chance, and ours is to be nowhere worse.
 //!
 //! ```text
 //!   matrix: distinct scenarios ─▶ tries: each way ─▶ runs ─▶ results ─▶ Ranking: the worst first ─▶ verdict, tables
 //!                                                              └──▶ curves over the share of places
 //! ```
+//!
+//! A [`Service`] brings its places, what it measures and compares there, and the words for it.
 
 use std::fmt;
 
 use crate::prelude::*;
 use crate::scenario::{Built, Plan};
+
+/// A service that is to be nowhere worse than doing without it.
+pub trait Service: Sized + 'static {
+    /// A place of its matrix.
+    type Scenario: Scenario;
+    /// What is compared at a place.
+    type Compared: Judged;
+
+    /// The name of the claim, and of its group: it takes minutes, so it has a group of its own.
+    const ID: &'static str;
+    /// What is claimed.
+    const TEXT: &'static str;
+    /// The titles of three tables: the results that miss a goal, those that are undecided, and all.
+    const TITLES: [&'static str; 3];
+
+    /// All places of the matrix, each once; the index of a place is its number.
+    fn scenarios() -> Vec<Self::Scenario>;
+
+    /// What is compared at the place of this number.
+    fn compared(
+        runs: &RunsOf<Self>,
+        number: usize,
+        scenario: Self::Scenario,
+    ) -> Vec<Self::Compared>;
+
+    /// What was measured, the worst first, in a sentence.
+    fn measured(all: &[&Self::Compared]) -> String;
+
+    /// The goals, and how many results reach them.
+    fn reason(ranking: &Ranking<Self::Compared>) -> String;
+
+    /// The points of all results, in the order of the places.
+    fn points(all: &[Self::Compared]) -> Vec<Point>;
+
+    /// The figures of all results.
+    fn figures(all: &[Self::Compared]) -> Vec<Figure>;
+
+    /// The heads of the columns of every table of results.
+    fn head() -> Vec<&'static str>;
+
+    /// A table of another kind, where a service has one.
+    fn aside(_: &[&Self::Compared]) -> Option<Table> {
+        None
+    }
+}
+
+/// The runs of a service's experiment.
+pub type RunsOf<S> =
+    Runs<Try<<S as Service>::Scenario, <<S as Service>::Scenario as Scenario>::Way>>;
+
+/// The claim that a service is nowhere worse, which is ours.
+pub fn claim<S: Service>() -> Claim {
+    Claim {
+        id: S::ID,
+        group: S::ID,
+        text: S::TEXT,
+        source: "ours; docs/results/limits.md",
+        experiment: || Experiment::new(tries(&S::scenarios()), judge::<S>),
+    }
+}
+
+/// The claim holds where every goal is reached everywhere.
+pub fn judge<S: Service>(runs: &RunsOf<S>) -> Finding {
+    let places = S::scenarios().into_iter().enumerate();
+    let results: Vec<_> =
+        places.flat_map(|(number, scenario)| S::compared(runs, number, scenario)).collect();
+    let (points, figures) = (S::points(&results), S::figures(&results));
+    let ranking = Ranking::new(results);
+    let [short, open, all] = [ranking.short(), ranking.open(), ranking.all()];
+    let table = |title, results: &[&S::Compared]| {
+        Table::list(title, S::head(), results.iter().map(|it| it.cells()))
+    };
+    let [of_short, of_open, of_all] = S::TITLES;
+    let mut tables = vec![table(of_short, &short), table(of_open, &open)];
+    tables.extend(S::aside(&all));
+    tables.push(table(of_all, &all));
+    Finding {
+        verdict: ranking.verdict(),
+        reason: S::reason(&ranking),
+        points,
+        figures,
+        tables,
+        ..Finding::of(&[], S::measured(&all))
+    }
+}
 
 /// A place of the matrix.
 pub trait Scenario: Copy + fmt::Display + PartialEq + Send + Sync + 'static {
@@ -80,6 +167,9 @@ pub trait Judged {
 
     /// The result in a sentence.
     fn text(&self) -> String;
+
+    /// The result as a row of a table.
+    fn cells(&self) -> Vec<String>;
 }
 
 /// All results, the worst first.
@@ -123,21 +213,6 @@ impl<R: Judged> Ranking<R> {
         let short = self.short();
         short.iter().take(Self::NAMED).map(|it| it.text()).collect::<Vec<_>>().join("; ")
     }
-
-    /// The finding, with the sentences, points, figures and tables of the experiment.
-    pub fn finding(
-        &self,
-        [measured, reason]: [String; 2],
-        (points, figures, tables): (Vec<Point>, Vec<Figure>, Vec<Table>),
-    ) -> Finding {
-        let verdict = self.verdict();
-        Finding { verdict, reason, points, figures, tables, ..Finding::of(&[], measured) }
-    }
-}
-
-/// What is computed from the runs at each scenario and its number, in their order.
-pub fn results<S: Scenario, R>(scenarios: Vec<S>, of: impl Fn(usize, S) -> Vec<R>) -> Vec<R> {
-    scenarios.into_iter().enumerate().flat_map(|(number, scenario)| of(number, scenario)).collect()
 }
 
 /// A point over the number of a place.

@@ -1,5 +1,7 @@
 //! Findings: measurements of runs, and their verdict on a claim.
 
+use std::fmt;
+
 use hf::s5066::node::Record;
 
 use crate::answer::{self, Check, Verdict};
@@ -160,24 +162,25 @@ impl Table {
         Self { title: title.into(), head, rows: rows.into_iter().collect() }
     }
 
-    /// A row for each value of the second axis, a column for each of the first.
+    /// A column for each value of the first axis, a row for each of the second; `cell` says what stands where both
+    /// meet, a mean or a text.
     #[must_use]
-    pub fn new<C, R>(
+    pub fn new<C: Copy, R: Copy, T: fmt::Display>(
         title: impl Into<String>,
-        (corner, columns): (&str, &[(impl ToString, C)]),
-        rows: &[(impl ToString, R)],
-        text: impl Fn(&C, &R) -> String,
+        (corner, columns): (&str, impl IntoIterator<Item = (impl ToString, C)>),
+        rows: impl IntoIterator<Item = (impl ToString, R)>,
+        cell: impl Fn(C, R) -> T,
     ) -> Self {
-        let head = columns.iter().map(|(name, _)| name.to_string());
-        let texts = |row| columns.iter().map(|(_, column)| text(column, row)).collect::<Vec<_>>();
-        Self {
-            title: title.into(),
-            head: std::iter::once(corner.to_owned()).chain(head).collect(),
-            rows: rows
-                .iter()
-                .map(|(name, row)| [vec![name.to_string()], texts(row)].concat())
-                .collect(),
+        let (mut head, mut values) = (vec![corner.to_owned()], Vec::new());
+        for (name, value) in columns {
+            head.push(name.to_string());
+            values.push(value);
         }
+        let rows = rows.into_iter().map(|(name, row)| {
+            let cells = values.iter().map(|column| cell(*column, row).to_string());
+            std::iter::once(name.to_string()).chain(cells).collect()
+        });
+        Self { title: title.into(), head, rows: rows.collect() }
     }
 
     /// The means of points: a row for each series, a column for each place.
@@ -198,39 +201,54 @@ impl Table {
             .into_iter()
             .map(|x| (format!("{x:.4}").trim_end_matches('0').trim_end_matches('.').to_owned(), x))
             .collect();
-        Self::new(title, (unit, &columns), &rows, |x, line| {
-            let found = points.iter().find(|it| it.x == *x && it.line.series == line.series);
+        Self::new(title, (unit, columns), rows, |x, line| {
+            let found = points.iter().find(|it| it.x == x && it.line.series == line.series);
             found.map_or(String::new(), |point| mean(&point.y))
         })
     }
 }
 
+/// The values of an axis with their names, as a table has them.
+pub(crate) fn named<V: Copy, N>(
+    values: impl IntoIterator<Item = V>,
+    name: impl Fn(V) -> N,
+) -> Vec<(N, V)> {
+    values.into_iter().map(|value| (name(value), value)).collect()
+}
+
 impl Figure {
-    /// A picture without anything in it: [`Figure::over`] and [`Figure::up`] give it axes, [`Figure::with`] curves.
+    /// A picture without anything in it: [`Figure::under`] gives it a subtitle, [`Figure::over`] and [`Figure::up`]
+    /// axes, [`Figure::with`] curves.
     #[must_use]
-    pub fn new(
-        name: impl Into<String>,
-        title: impl Into<String>,
-        subtitle: impl Into<String>,
-    ) -> Self {
-        let [x, y] = [Axis::linear("", ""), Axis::linear("", "")];
-        let (series, note) = (Vec::new(), String::new());
+    pub fn new(name: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             title: title.into(),
-            subtitle: subtitle.into(),
-            x,
-            y,
-            series,
-            note,
+            subtitle: String::new(),
+            x: Axis::linear("", ""),
+            y: Axis::linear("", ""),
+            series: Vec::new(),
+            note: String::new(),
         }
     }
 
-    /// The curves of points; the subtitle ends with the number of runs.
+    /// The curves of points; the subtitle is the number of runs.
     #[must_use]
-    pub fn of(points: &[Point], name: &str, title: &str, subtitle: &str) -> Self {
+    pub fn of(points: &[Point], name: &str, title: &str) -> Self {
         let runs = points.iter().map(|point| point.y.runs).max().unwrap_or_default();
-        Self::new(name, title, format!("{subtitle}, mean of {runs} runs")).with(Series::of(points))
+        let figure = Self::new(name, title).under(format!("mean of {runs} runs"));
+        figure.with(Series::of(points))
+    }
+
+    /// The same with this subtitle, before the one that it has.
+    #[must_use]
+    pub fn under(self, subtitle: impl Into<String>) -> Self {
+        let mut subtitle = subtitle.into();
+        if !self.subtitle.is_empty() {
+            subtitle += ", ";
+            subtitle += &self.subtitle;
+        }
+        Self { subtitle, ..self }
     }
 
     /// The same over this axis.

@@ -5,6 +5,7 @@ pub(crate) use crate::claim::{
     Claim, Exchange, Finding, Line, Metric, Outcome, Point, Table, Verdict,
 };
 pub use crate::figure::{Axis, Figure, Ink, Mark, Series};
+pub(crate) use crate::finding::named;
 pub use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
 pub(crate) use crate::stats::exact;
 pub use crate::stats::{Estimate, Observation};

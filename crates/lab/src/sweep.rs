@@ -14,7 +14,7 @@
 //! let points = sweep.points(MERIT, "");
 //! let checks = [Check::new("the guess hardly matters", sweep.spread(Carrier::Ours, MERIT).at_most(FLAT))];
 //! Finding {
-//!     figures: vec![Figure::of(&points, "merit", "What a guess is worth", "16 stations").over(x).up(y)],
+//!     figures: vec![Figure::of(&points, "merit", "What a guess is worth").under("16 stations").over(x).up(y)],
 //!     tables: vec![sweep.table("Delay in seconds", "guess", |guess| format!("{guess} s"), DELAY)],
 //!     points,
 //!     ..runs.finding(&checks, "The measure hardly differs.")
@@ -22,9 +22,9 @@
 //! ```
 
 use crate::claim::{Line, Metric, Point, Table};
+use crate::finding::named;
 use crate::grid::{Place, Runs};
 use crate::stats::Estimate;
-use crate::words::mean;
 
 /// What is compared, over which values, and where in the grid each pair was run.
 pub struct Sweep<'a, P, S, X> {
@@ -97,13 +97,9 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
         name: impl Fn(X) -> String,
         metric: Metric,
     ) -> Table {
-        let columns: Vec<(String, S)> =
-            self.series.iter().map(|series| ((self.line)(*series).title, *series)).collect();
-        let rows: Vec<(String, X)> =
-            self.values.iter().map(|value| (name(*value), *value)).collect();
-        Table::new(title, (corner, &columns), &rows, |series, value| {
-            mean(&self.at(*series, *value, metric))
-        })
+        let columns = named(self.series.iter().copied(), |series| (self.line)(series).title);
+        let rows = named(self.values.iter().copied(), name);
+        Table::new(title, (corner, columns), rows, |series, value| self.at(series, value, metric))
     }
 
     /// The best mean of a series over its worst.

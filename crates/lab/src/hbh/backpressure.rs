@@ -56,16 +56,14 @@ static CONSTANTS: [Constants; 10] = [
     Constants { name: "q = 0.75", set: |hbh| hbh.rate_decrease = 0.75 },
 ];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hbh-backpressure",
-        group: GROUP,
-        text: "congestion inside the network is pushed back to its edge: with a bottleneck in the \
-               middle of the chain, losses inside the network fall to (nearly) nothing",
-        source: "sections II.B and III.B",
-        experiment: || Experiment::new(squeezes(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hbh-backpressure",
+    group: GROUP,
+    text: "congestion inside the network is pushed back to its edge: with a bottleneck in the \
+           middle of the chain, losses inside the network fall to (nearly) nothing",
+    source: "sections II.B and III.B",
+    experiment: || Experiment::new(squeezes(), judge),
+};
 
 /// A slow link with its traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -221,7 +219,7 @@ fn figure(points: &[Point], name: &str, load: &str) -> Figure {
         note: "Packets dropped where they enter the network are not counted: that is where \
                back-pressure puts them."
             .to_owned(),
-        ..Figure::of(points, name, title, "").over(x).up(y)
+        ..Figure::of(points, name, title).over(x).up(y)
     }
 }
 
@@ -230,8 +228,8 @@ fn sensitivity(runs: &Runs<Squeeze>) -> Table {
     let columns = [("TCP", Load::Transfer), ("UDP", Load::Datagrams)];
     let rows = CONSTANTS.each_ref().map(|it| (it.name, it));
     let title = "Dropped inside at the worst bottleneck, paper profile, by constants";
-    Table::new(title, ("", &columns), &rows, |load, constants| {
-        percent(most(runs, constants, Carrier::Paper, *load).mean)
+    Table::new(title, ("", columns), rows, |load, constants| {
+        percent(most(runs, constants, Carrier::Paper, load).mean)
     })
 }
 
@@ -242,11 +240,8 @@ fn table(runs: &Runs<Squeeze>) -> Table {
         ("dropped inside", chain::DROPPED_INSIDE),
     ];
     let all = runs.places().iter().filter(|it| *it.constants == CONSTANTS[0]);
-    let rows: Vec<_> =
-        all.map(|it| (format!("{}, {} kbit/s", it.line().title, it.rate), *it)).collect();
-    Table::new("Packets, by bottleneck", ("", &columns), &rows, |metric, it| {
-        mean(&runs.at(it, metric))
-    })
+    let rows = named(all, |it| format!("{}, {} kbit/s", it.line().title, it.rate));
+    Table::new("Packets, by bottleneck", ("", columns), rows, |metric, it| runs.at(it, metric))
 }
 
 fn assumptions() -> Vec<String> {

@@ -11,15 +11,13 @@ const BURST: u32 = 5;
 /// The most that bursts may cost our profile, in the delay without them.
 const GOAL: f64 = 2.0;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hbh-bursts",
-        group: GROUP,
-        text: "losses in bursts of five packets at most double the delay of our profile",
-        source: "ours; docs/results/limits.md",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hbh-bursts",
+    group: GROUP,
+    text: "losses in bursts of five packets at most double the delay of our profile",
+    source: "ours; docs/results/limits.md",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn trials() -> Vec<Trial> {
     let of = |carrier| {
@@ -48,24 +46,19 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     );
     let points = runs.points(chain::DELAY, SECONDS, |_| true);
     let title = format!("Delay with bursts of {BURST} over that with single losses");
-    let columns = LOSSES.map(|loss| (percent(loss), loss));
-    let rows = Carrier::ALL.map(|carrier| (carrier.title(), carrier));
+    let rows = named(Carrier::ALL, Carrier::title);
     Finding {
         figures: vec![
-            Figure::of(
-                &points,
-                "hbh-bursts",
-                "What losses in bursts cost",
-                &format!("100 kB over four lossy hops, bursts of {BURST}"),
-            )
-            .over(
-                Axis::linear("Loss of every link, each way", PERCENT)
-                    .with_ticks(LOSSES.map(|loss| loss * 100.0)),
-            )
-            .up(Axis::log(DELAY_AXIS, SECONDS)),
+            Figure::of(&points, "hbh-bursts", "What losses in bursts cost")
+                .under(format!("100 kB over four lossy hops, bursts of {BURST}"))
+                .over(
+                    Axis::linear("Loss of every link, each way", PERCENT)
+                        .with_ticks(LOSSES.map(|loss| loss * 100.0)),
+                )
+                .up(Axis::log(DELAY_AXIS, SECONDS)),
         ],
-        tables: vec![Table::new(title, ("Carrier", &columns), &rows, |loss, carrier| {
-            mean(&cost(runs, *carrier, *loss))
+        tables: vec![Table::new(title, ("Carrier", named(LOSSES, percent)), rows, |loss, it| {
+            cost(runs, it, loss)
         })],
         points,
         assumptions: assumptions(),

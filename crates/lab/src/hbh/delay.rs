@@ -18,25 +18,23 @@ const DRAWN: usize = 6;
 /// Where the paper's range without loss ends.
 const KNEE: f64 = 0.10;
 
-pub fn claims() -> [Claim; 2] {
-    [
-        Claim {
-            id: "hbh-delay",
-            group: GROUP,
-            text: "over the loss range, a TCP transfer over HBH takes about half as long as one \
-                   end to end",
-            source: "section IV, figure 4(a)",
-            experiment: || Experiment::new(sweep().into_iter().chain(readings()), judge_delay),
-        },
-        Claim {
-            id: "hbh-lossless",
-            group: GROUP,
-            text: "with 0 to 10 % loss, HBH does better than TCP end to end does without loss",
-            source: "section IV",
-            experiment: || Experiment::new(sweep(), judge_lossless),
-        },
-    ]
-}
+pub const CLAIMS: [Claim; 2] = [
+    Claim {
+        id: "hbh-delay",
+        group: GROUP,
+        text: "over the loss range, a TCP transfer over HBH takes about half as long as one \
+               end to end",
+        source: "section IV, figure 4(a)",
+        experiment: || Experiment::new(sweep().into_iter().chain(readings()), judge_delay),
+    },
+    Claim {
+        id: "hbh-lossless",
+        group: GROUP,
+        text: "with 0 to 10 % loss, HBH does better than TCP end to end does without loss",
+        source: "section IV",
+        experiment: || Experiment::new(sweep(), judge_lossless),
+    },
+];
 
 fn sweep() -> Vec<Trial> {
     Trial::sweep(&Carrier::ALL).into_iter().chain(LOSSES.map(Trial::genie)).collect()
@@ -119,7 +117,6 @@ fn showing(runs: &Runs<Trial>) -> String {
 
 /// The gain of both profiles under every reading.
 fn readings_table(runs: &Runs<Trial>) -> Table {
-    let columns = READ_LOSSES.map(|loss| (percent(loss), loss));
     let mut rows = Vec::new();
     for reading in &READINGS {
         for carrier in [Carrier::Paper, Carrier::Default] {
@@ -128,9 +125,8 @@ fn readings_table(runs: &Runs<Trial>) -> Table {
         }
     }
     let title = "Delay of plain TCP divided by that over HBH, by reading";
-    Table::new(title, ("What the paper leaves open", &columns), &rows, |loss, trial| {
-        mean(&gain(runs, Trial { loss: *loss, ..*trial }))
-    })
+    let corner = ("What the paper leaves open", named(READ_LOSSES, percent));
+    Table::new(title, corner, rows, |loss, trial| gain(runs, Trial { loss, ..trial }))
 }
 
 /// The gain of the paper profile over loss, under the readings that matter most.
@@ -145,20 +141,17 @@ fn readings_figure(runs: &Runs<Trial>) -> Figure {
         let marks = known.map(|(loss, gain)| Mark::measured(loss * 100.0, gain));
         series.push(Series::new(reading.name, ink, marks));
     }
-    Figure::new(
-        "hbh-delay-readings",
-        "What HBH gains depends on how the paper is read",
-        format!(
+    Figure::new("hbh-delay-readings", "What HBH gains depends on how the paper is read")
+        .under(format!(
             "Delay of plain TCP divided by that over HBH, paper profile, {} runs",
             runs.count()
-        ),
-    )
-    .over(
-        Axis::linear("Loss, of every link or end to end", PERCENT)
-            .with_ticks(READ_LOSSES.map(|loss| loss * 100.0)),
-    )
-    .up(Axis::log("Times faster", ""))
-    .with(series)
+        ))
+        .over(
+            Axis::linear("Loss, of every link or end to end", PERCENT)
+                .with_ticks(READ_LOSSES.map(|loss| loss * 100.0)),
+        )
+        .up(Axis::log("Times faster", ""))
+        .with(series)
 }
 
 fn judge_lossless(runs: &Runs<Trial>) -> Finding {

@@ -29,11 +29,11 @@ const PACKETS: &str = "packets";
 /// The claims, in the order of the paper.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let [usage, growth] = usage::claims();
-    let [delay, lossless] = delay::claims();
-    let [retries, window, timer] = [retries::claim(), window::claim(), timer::claim()];
-    let (pressure, goals, bursts) = (backpressure::claim(), goals::claim(), bursts::claim());
-    let everywhere = everywhere::claim();
+    let [usage, growth] = usage::CLAIMS;
+    let [delay, lossless] = delay::CLAIMS;
+    let [retries, window, timer] = [retries::CLAIM, window::CLAIM, timer::CLAIM];
+    let (pressure, goals, bursts) = (backpressure::CLAIM, goals::CLAIM, bursts::CLAIM);
+    let everywhere = crate::everywhere::claim::<everywhere::Hbh>();
     vec![
         delay, usage, growth, lossless, retries, window, timer, pressure, goals, bursts, everywhere,
     ]
@@ -108,7 +108,7 @@ fn figure(points: &[Point], name: &str, title: &str, y: Axis) -> Figure {
     let below = [limit].into_iter().chain(Some(genie).filter(|it| !it.marks.is_empty())).collect();
     let subtitle = "Chain of 5 nodes, links of 300 kbit/s and 50 ms";
     let x = Axis::linear("Loss of every link, each way", PERCENT);
-    Figure::of(points, name, title, subtitle).over(x).up(y).above(below)
+    Figure::of(points, name, title).under(subtitle).over(x).up(y).above(below)
 }
 
 /// What delays are called on an axis.

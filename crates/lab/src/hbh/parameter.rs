@@ -126,7 +126,7 @@ pub fn finding(runs: &Runs<Setting>, checks: &[Check], measured: &str, look: &Lo
                 runs.count()
             ),
             note: look.note.to_owned(),
-            ..Figure::of(points, &name, look.title, "").over(look.x.clone()).up(y).above(below)
+            ..Figure::of(points, &name, look.title).over(look.x.clone()).up(y).above(below)
         }
     };
     let packets_axis = Axis::linear("IP packets put on all links", "");

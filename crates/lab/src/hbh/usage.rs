@@ -15,26 +15,24 @@ const KNEE: f64 = 0.10;
 const STRAIGHT: f64 = 0.05;
 const TITLE: &str = "Packets that 100 kB cost over four lossy hops";
 
-pub fn claims() -> [Claim; 2] {
-    [
-        Claim {
-            id: "hbh-usage",
-            group: GROUP,
-            text: "at low loss, TCP over HBH puts about twice as many IP packets on the network as \
-                   TCP end to end, because every hop acknowledges",
-            source: "section IV, figure 4(b)",
-            experiment: || Experiment::new(Trial::sweep(&Carrier::ALL), judge_usage),
-        },
-        Claim {
-            id: "hbh-usage-growth",
-            group: GROUP,
-            text: "above 10 % loss, the packets on the network grow linearly with loss over HBH, \
-                   and exponentially with TCP end to end",
-            source: "section IV, figure 4(b)",
-            experiment: || Experiment::new(Trial::sweep(&Carrier::ALL), judge_growth),
-        },
-    ]
-}
+pub const CLAIMS: [Claim; 2] = [
+    Claim {
+        id: "hbh-usage",
+        group: GROUP,
+        text: "at low loss, TCP over HBH puts about twice as many IP packets on the network as \
+               TCP end to end, because every hop acknowledges",
+        source: "section IV, figure 4(b)",
+        experiment: || Experiment::new(Trial::sweep(&Carrier::ALL), judge_usage),
+    },
+    Claim {
+        id: "hbh-usage-growth",
+        group: GROUP,
+        text: "above 10 % loss, the packets on the network grow linearly with loss over HBH, \
+               and exponentially with TCP end to end",
+        source: "section IV, figure 4(b)",
+        experiment: || Experiment::new(Trial::sweep(&Carrier::ALL), judge_growth),
+    },
+];
 
 fn finding(runs: &Runs<Trial>, name: &str, finding: Finding) -> Finding {
     let points = points(runs, chain::PACKETS, PACKETS);

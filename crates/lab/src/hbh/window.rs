@@ -30,16 +30,14 @@ const fn curve(
     Curve { series, title, ink, profile, loss, set, unit: "packets" }
 }
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hbh-w",
-        group: GROUP,
-        text: "a small window W behaves like stop-and-wait and wastes capacity; W must allow \
-               packets and repeats in parallel; too large a W delays requests for acknowledgement",
-        source: "section IV, figures 4(d) and 4(e)",
-        experiment: || Experiment::new(Setting::grid(&CURVES, &VALUES), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hbh-w",
+    group: GROUP,
+    text: "a small window W behaves like stop-and-wait and wastes capacity; W must allow \
+           packets and repeats in parallel; too large a W delays requests for acknowledgement",
+    source: "section IV, figures 4(d) and 4(e)",
+    experiment: || Experiment::new(Setting::grid(&CURVES, &VALUES), judge),
+};
 
 fn judge(runs: &Runs<Setting>) -> Finding {
     let paper = &CURVES[..2];

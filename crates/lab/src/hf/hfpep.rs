@@ -65,17 +65,16 @@ const CELLS: [Cell; 15] = [
     cell(300, 10, 0.791, 71.2, 367.0, 8.0),
 ];
 
-pub fn claims() -> [Claim; 3] {
-    let clear = Claim {
-        id: "hf-clear",
-        group: GROUP,
-        text: "TCP over HF-PEP uses up to 92.2 % of a clear link, as much as STANAG 5066 alone when \
-               transfers are long",
-        source: "TCP over HF radio, clear link tests",
-        experiment: || Experiment::new(links(), judge),
-    };
-    [clear, errors::claim(), first_data::claim()]
-}
+pub const CLAIMS: [Claim; 3] = [CLEAR, errors::CLAIM, first_data::CLAIM];
+
+const CLEAR: Claim = Claim {
+    id: "hf-clear",
+    group: GROUP,
+    text: "TCP over HF-PEP uses up to 92.2 % of a clear link, as much as STANAG 5066 alone when \
+           transfers are long",
+    source: "TCP over HF radio, clear link tests",
+    experiment: || Experiment::new(links(), judge),
+};
 
 /// How IP clients send, which carry no TCP here.
 const MODE: Mode = Mode::Arq { in_order: true };
@@ -261,17 +260,14 @@ fn figure(points: &[Point]) -> Figure {
     let mut series =
         vec![Series::limit(&drawn, "limit of a transfer without end", Ink::Limit, 1.0)];
     series.extend(Series::of(&drawn));
-    Figure::new(
-        "hf-clear-9600",
-        "TCP over HF-PEP at 9600 bit/s",
-        format!("A clear link, key-up {}", compare::seconds(radio::FASTEST)),
-    )
-    .over(
-        Axis::log("Size of the transfer", KILOBYTES)
-            .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
-    )
-    .up(Axis::linear("Utilisation", ""))
-    .with(series)
+    Figure::new("hf-clear-9600", "TCP over HF-PEP at 9600 bit/s")
+        .under(format!("A clear link, key-up {}", compare::seconds(radio::FASTEST)))
+        .over(
+            Axis::log("Size of the transfer", KILOBYTES)
+                .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
+        )
+        .up(Axis::linear("Utilisation", ""))
+        .with(series)
 }
 
 /// The records of both stations in the run with the first seed.

@@ -66,16 +66,14 @@ struct Scene {
 /// The scene that is shown as a timeline.
 const SHOWN: Scene = Scene { speed: 9_600, bulk: Bulk::Away };
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-interactive",
-        group: GROUP,
-        text: "an interactive exchange beside a bulk transfer waits for one transmission at most, and \
-               transmissions then become short",
-        source: "goals of this project",
-        experiment: || Experiment::new(scenes(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-interactive",
+    group: GROUP,
+    text: "an interactive exchange beside a bulk transfer waits for one transmission at most, and \
+           transmissions then become short",
+    source: "goals of this project",
+    experiment: || Experiment::new(scenes(), judge),
+};
 
 fn scenes() -> impl Iterator<Item = Scene> {
     SPEEDS.into_iter().flat_map(|speed| BULKS.map(|bulk| Scene { speed, bulk }))

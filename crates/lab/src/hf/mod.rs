@@ -40,13 +40,13 @@ const ALIKE: u32 = 2;
 /// All claims about HF radio.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let mut claims = vec![s5066::claim()];
-    claims.extend(ipclient::claims());
-    claims.push(errors::claim());
-    claims.push(headers::claim());
-    claims.extend(hfpep::claims());
-    claims.extend([interactive::claim(), survive::claim(), tls::claim()]);
-    claims.extend([shared::claim(), fair::claim()]);
+    let mut claims = vec![s5066::CLAIM];
+    claims.extend(ipclient::CLAIMS);
+    claims.push(errors::CLAIM);
+    claims.push(headers::CLAIM);
+    claims.extend(hfpep::CLAIMS);
+    claims.extend([interactive::CLAIM, survive::CLAIM, tls::CLAIM]);
+    claims.extend([shared::CLAIM, fair::CLAIM]);
     claims
 }
 

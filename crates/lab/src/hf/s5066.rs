@@ -47,16 +47,14 @@ const REST: [(Metric, &str); 4] = [
 const TURNAROUND: Metric = "turnaround";
 const CYCLE: Metric = "cycle";
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-s5066",
-        group: GROUP,
-        text: "raw STANAG 5066 makes use of 92.1 % of a clear link of 9600 bit/s, of 92.1, 88.6 \
-               and 55.9 % with bit error rates of 1e-6, 1e-5 and 1e-4",
-        source: "TCP over HF radio, tests with link errors",
-        experiment: || Experiment::new(bulks(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-s5066",
+    group: GROUP,
+    text: "raw STANAG 5066 makes use of 92.1 % of a clear link of 9600 bit/s, of 92.1, 88.6 \
+           and 55.9 % with bit error rates of 1e-6, 1e-5 and 1e-4",
+    source: "TCP over HF radio, tests with link errors",
+    experiment: || Experiment::new(bulks(), judge),
+};
 
 fn bulk(speed: u32, ber: f64) -> Bulk {
     let channel = if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear };
@@ -257,25 +255,22 @@ fn table(runs: &Runs<Bulk>) -> Table {
 
 fn speed_figure(points: &[Point]) -> Figure {
     let goals = SPEED_GOALS.map(|(speed, asked)| Mark::exact(f64::from(speed), asked));
-    Figure::new(
-        "hf-s5066-speed",
-        "Utilisation of a clear link by STANAG 5066",
-        format!(
+    Figure::new("hf-s5066-speed", "Utilisation of a clear link by STANAG 5066")
+        .under(format!(
             "Bulk from one node to another, acknowledged, short interleaver, mean of {} runs",
             points[0].y.runs
-        ),
-    )
-    .over(Axis::log("Speed", BIT_S))
-    .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
-    .with(vec![
-        limit(points, |x| x),
-        Series::new("the goal", Ink::Goal, goals),
-        curve(points, |x| x),
-    ])
-    .noting(
-        "The limit: transmissions of 127.5 s, one block in answer, the longest segments, the \
+        ))
+        .over(Axis::log("Speed", BIT_S))
+        .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
+        .with(vec![
+            limit(points, |x| x),
+            Series::new("the goal", Ink::Goal, goals),
+            curve(points, |x| x),
+        ])
+        .noting(
+            "The limit: transmissions of 127.5 s, one block in answer, the longest segments, the \
                modem's delays.",
-    )
+        )
 }
 
 fn error_figure(points: &[Point]) -> Figure {
@@ -283,26 +278,23 @@ fn error_figure(points: &[Point]) -> Figure {
     let marks = |pairs: &[(f64, f64)]| {
         pairs.iter().map(|&(ber, y)| Mark::exact(place(ber), y)).collect::<Vec<_>>()
     };
-    Figure::new(
-        "hf-s5066-errors",
-        "Utilisation of a link with bit errors by STANAG 5066",
-        format!(
+    Figure::new("hf-s5066-errors", "Utilisation of a link with bit errors by STANAG 5066")
+        .under(format!(
             "Bulk at {ERROR_SPEED} bit/s, acknowledged, short interleaver, mean of {} runs",
             most_runs(points)
-        ),
-    )
-    .over(Axis::log("Bit error rate after decoding", ""))
-    .up(Axis::linear("Utilisation", ""))
-    .with(vec![
-        limit(points, place),
-        Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
-        Series::new("published", Ink::Paper, marks(&ERRORS)),
-        curve(points, place),
-    ])
-    .noting(
-        "A link without errors is drawn at 1e-7. The limit: as for clear links, with segments \
+        ))
+        .over(Axis::log("Bit error rate after decoding", ""))
+        .up(Axis::linear("Utilisation", ""))
+        .with(vec![
+            limit(points, place),
+            Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
+            Series::new("published", Ink::Paper, marks(&ERRORS)),
+            curve(points, place),
+        ])
+        .noting(
+            "A link without errors is drawn at 1e-7. The limit: as for clear links, with segments \
                of the best length, each lost one sent again.",
-    )
+        )
 }
 
 /// The largest number of runs of a point.

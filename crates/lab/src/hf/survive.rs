@@ -76,15 +76,13 @@ pub enum Fault {
 const OUTAGES: [Duration; 3] =
     [Duration::from_secs(180), Duration::from_secs(360), Duration::from_secs(720)];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-survive",
-        group: GROUP,
-        text: "a stream of SLEP survives breaks of the CAS-1 link: each octet arrives once and in order",
-        source: "TCP over HF radio, SLEP",
-        experiment: || Experiment::new(survivals(), report::judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-survive",
+    group: GROUP,
+    text: "a stream of SLEP survives breaks of the CAS-1 link: each octet arrives once and in order",
+    source: "TCP over HF radio, SLEP",
+    experiment: || Experiment::new(survivals(), report::judge),
+};
 
 /// All transfers, those by HF-PEP first.
 pub fn survivals() -> Vec<Survival> {

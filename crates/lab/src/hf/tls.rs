@@ -45,16 +45,14 @@ pub struct Fetch {
 pub const WAYS: [Way; 4] =
     [Way::Plain, Way::EndToEnd(Version::Tls13), Way::EndToEnd(Version::Tls12), Way::Proxies];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-tls",
-        group: GROUP,
-        text: "TLS end to end adds a handshake and about 5 kB; a TLS proxy removes both and lets \
-               compression work",
-        source: "TCP over HF radio, TLS PEP",
-        experiment: || Experiment::new(fetches(), report::judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-tls",
+    group: GROUP,
+    text: "TLS end to end adds a handshake and about 5 kB; a TLS proxy removes both and lets \
+           compression work",
+    source: "TCP over HF radio, TLS PEP",
+    experiment: || Experiment::new(fetches(), report::judge),
+};
 
 fn fetches() -> impl Iterator<Item = Fetch> {
     SPEEDS.into_iter().flat_map(|speed| {

@@ -183,7 +183,8 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
 pub fn over_errors(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
     let drawn: Vec<Point> =
         points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() }).collect();
-    Figure::of(&drawn, name, title, subtitle)
+    Figure::of(&drawn, name, title)
+        .under(subtitle)
         .over(Axis::log("Bit error rate after decoding", ""))
         .up(Axis::linear("Utilisation", ""))
 }

@@ -37,16 +37,14 @@ const CHANGED: [(Assumed, &[Tcp]); 17] = [
     (Assumed::Rebase, &[Tcp::Vegas]),
 ];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "manet-assumptions",
-        group: GROUP,
-        text: "whatever is taken where the paper is silent, TCP-AP stays below NewReno on Chain 5+1, the slower uplink \
-               costs it more, and the hop count changes as often under NewReno as under Vegas",
-        source: "goals of this project",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "manet-assumptions",
+    group: GROUP,
+    text: "whatever is taken where the paper is silent, TCP-AP stays below NewReno on Chain 5+1, the slower uplink \
+           costs it more, and the hop count changes as often under NewReno as under Vegas",
+    source: "goals of this project",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 /// The trials of an assumption, with the TCPs affected by it.
 fn of(assumed: Assumed, tcps: &[Tcp]) -> impl Iterator<Item = Trial> {
@@ -199,14 +197,10 @@ fn figure(points: &[Point]) -> Figure {
     let x =
         Axis::linear("Assumption, numbered as in the table; 0 is what all else is run with", "")
             .with_ticks((0..=most).map(|it| it as f64));
-    let figure = Figure::of(
-        points,
-        "manet-assumptions",
-        "What assumptions change",
-        "Chain 5+1, one flow to the fixed host, against the usual",
-    )
-    .over(x)
-    .up(Axis { from_zero: true, ..Axis::linear("Goodput", "%") });
+    let figure = Figure::of(points, "manet-assumptions", "What assumptions change")
+        .under("Chain 5+1, one flow to the fixed host, against the usual")
+        .over(x)
+        .up(Axis { from_zero: true, ..Axis::linear("Goodput", "%") });
     let told = CHANGED.iter().zip(1..).map(|((assumed, _), x)| format!("{x} {}", assumed.title()));
     Figure { note: told.collect::<Vec<_>>().join("; "), ..figure }
 }

@@ -10,17 +10,15 @@ const CLOSE: f64 = 0.75;
 const ABOUT_TWENTY: [f64; 2] = [5.0, 40.0];
 const NETWORK: Network = Network::Chain5;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "manet-chain5",
-        group: GROUP,
-        text: "on a chain of five at rest with the gateway in the middle the three TCPs are close; Vegas \
-               is about 20 kbit/s above TCP-AP on average; NewReno varies most over time; two flows \
-               together carry more than one",
-        source: "section III.A",
-        experiment: || Experiment::new(Trial::all(NETWORK), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "manet-chain5",
+    group: GROUP,
+    text: "on a chain of five at rest with the gateway in the middle the three TCPs are close; Vegas \
+           is about 20 kbit/s above TCP-AP on average; NewReno varies most over time; two flows \
+           together carry more than one",
+    source: "section III.A",
+    experiment: || Experiment::new(Trial::all(NETWORK), judge),
+};
 
 fn judge(runs: &Runs<Trial>) -> Finding {
     let [newreno, vegas, pacing] = PAPER_TCPS.map(|tcp| goodput(runs, NETWORK, tcp, Routing::Aodv));

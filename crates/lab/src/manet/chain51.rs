@@ -25,55 +25,53 @@ fn described(network: Network, traffic: Traffic) -> Trial {
     Trial::new(network, traffic, Tcp::AdaptivePacing).with(Assumed::CountsWireAllHops)
 }
 
-pub fn claims() -> [Claim; 4] {
-    [
-        Claim {
-            id: "manet-51-vegas",
-            group: GROUP,
-            text: "on Chain 5+1 with AODV Vegas has the highest throughput",
-            source: "section III.B, figure 7",
-            experiment: || Experiment::new(Trial::all(FAST), judge_vegas),
+pub const CLAIMS: [Claim; 4] = [
+    Claim {
+        id: "manet-51-vegas",
+        group: GROUP,
+        text: "on Chain 5+1 with AODV Vegas has the highest throughput",
+        source: "section III.B, figure 7",
+        experiment: || Experiment::new(Trial::all(FAST), judge_vegas),
+    },
+    Claim {
+        id: "manet-51-uplink",
+        group: GROUP,
+        text: "the slower uplink costs NewReno and Vegas about 10 %, TCP-AP almost 50 %",
+        source: "section III.B, figure 7",
+        experiment: || {
+            let described = [FAST, SLOW]
+                .into_iter()
+                .flat_map(|it| THROUGH.map(|traffic| described(it, traffic)));
+            let all = [Trial::all(FAST), Trial::all(SLOW), described.collect()].concat();
+            Experiment::new(all, judge_uplink)
         },
-        Claim {
-            id: "manet-51-uplink",
-            group: GROUP,
-            text: "the slower uplink costs NewReno and Vegas about 10 %, TCP-AP almost 50 %",
-            source: "section III.B, figure 7",
-            experiment: || {
-                let described = [FAST, SLOW]
-                    .into_iter()
-                    .flat_map(|it| THROUGH.map(|traffic| described(it, traffic)));
-                let all = [Trial::all(FAST), Trial::all(SLOW), described.collect()].concat();
-                Experiment::new(all, judge_uplink)
-            },
+    },
+    Claim {
+        id: "manet-51-hops",
+        group: GROUP,
+        text: "goodput falls as the number of hops grows; the flow within the MANET (up to 5 hops) does \
+               worse than the one through the gateway (up to 3)",
+        source: "section III.B, figure 8",
+        experiment: || {
+            Experiment::new(Trial::all(FAST), |runs| {
+                let finding = judge_hops(runs);
+                let figures = [finding.figures, timeline::figures(runs)].concat();
+                Finding { figures, ..finding }
+            })
         },
-        Claim {
-            id: "manet-51-hops",
-            group: GROUP,
-            text: "goodput falls as the number of hops grows; the flow within the MANET (up to 5 hops) does \
-                   worse than the one through the gateway (up to 3)",
-            source: "section III.B, figure 8",
-            experiment: || {
-                Experiment::new(Trial::all(FAST), |runs| {
-                    let finding = judge_hops(runs);
-                    let figures = [finding.figures, timeline::figures(runs)].concat();
-                    Finding { figures, ..finding }
-                })
-            },
+    },
+    Claim {
+        id: "manet-51-flaps",
+        group: GROUP,
+        text: "in the first 100 s AODV changes the hop count 8 times under Vegas and TCP-AP, 26 times under \
+               NewReno",
+        source: "section III.B",
+        experiment: || {
+            let of = |tcp| Trial::new(FAST, Traffic::One, tcp);
+            Experiment::new(PAPER_TCPS.map(of), judge_flaps)
         },
-        Claim {
-            id: "manet-51-flaps",
-            group: GROUP,
-            text: "in the first 100 s AODV changes the hop count 8 times under Vegas and TCP-AP, 26 times under \
-                   NewReno",
-            source: "section III.B",
-            experiment: || {
-                let of = |tcp| Trial::new(FAST, Traffic::One, tcp);
-                Experiment::new(PAPER_TCPS.map(of), judge_flaps)
-            },
-        },
-    ]
-}
+    },
+];
 
 fn judge_vegas(runs: &Runs<Trial>) -> Finding {
     let of = |tcp| goodput(runs, FAST, tcp, Routing::Aodv);
@@ -153,11 +151,11 @@ const DESCRIBED: &str = "The paper explains what the slow uplink costs TCP-AP by
      the delay is that of all of them up to four.";
 
 fn described_table(runs: &Runs<Trial>) -> Table {
-    let columns = [FAST, SLOW].map(|network| (network.title(), network));
-    let rows = THROUGH.map(|traffic| (traffic.title(FAST), traffic));
+    let columns = named([FAST, SLOW], Network::title);
+    let rows = named(THROUGH, |traffic| traffic.title(FAST));
     let title = "TCP-AP that counts the wire and takes the delay of all hops, goodput";
-    Table::new(title, ("traffic", &columns), &rows, |network, traffic| {
-        mean(&runs.at(&described(*network, *traffic), GOODPUT))
+    Table::new(title, ("traffic", columns), rows, |network, traffic| {
+        runs.at(&described(network, traffic), GOODPUT)
     })
 }
 
@@ -197,14 +195,10 @@ fn judge_hops(runs: &Runs<Trial>) -> Finding {
         )
     };
     let measured = format!("{}.", PAPER_TCPS.map(one).join("; "));
-    let figure = Figure::of(
-        &points,
-        "manet-51-hops",
-        "Goodput over the hops to the gateway",
-        "Chain 5+1, one flow, AODV",
-    )
-    .over(Axis::linear("Hops to the gateway", "").with_ticks([1.0, 2.0, 3.0]))
-    .up(Axis::linear("Goodput", KBIT_S));
+    let figure = Figure::of(&points, "manet-51-hops", "Goodput over the hops to the gateway")
+        .under("Chain 5+1, one flow, AODV")
+        .over(Axis::linear("Hops to the gateway", "").with_ticks([1.0, 2.0, 3.0]))
+        .up(Axis::linear("Goodput", KBIT_S));
     let tables = vec![
         Table::of("Goodput over hops, kbit/s", &points),
         table(runs, FAST, Routing::Aodv, GOODPUT),
@@ -247,10 +241,10 @@ fn judge_flaps(runs: &Runs<Trial>) -> Finding {
         ("neighbours lost, packet by packet", BREAKS),
         ("timeouts", TIMEOUTS),
     ];
-    let rows = PAPER_TCPS.map(|tcp| (tcp.title(), tcp));
     let title = "Routes in the first 100 s, and losses in the whole run";
-    let table = Table::new(title, ("TCP", &columns), &rows, |metric, tcp| {
-        mean(&runs.at(&Trial::new(FAST, Traffic::One, *tcp), metric))
+    let rows = named(PAPER_TCPS, Tcp::title);
+    let table = Table::new(title, ("TCP", columns), rows, |metric, tcp| {
+        runs.at(&Trial::new(FAST, Traffic::One, tcp), metric)
     });
     let points = PAPER_TCPS.into_iter().zip(1_u32..).map(|(tcp, number)| {
         Point::new(tcp.line(), (number.into(), "TCP"), (changes(tcp), "changes"))

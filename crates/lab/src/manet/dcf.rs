@@ -28,16 +28,14 @@ const NO_RTS: u32 = 65_535;
 /// Octets of packets that arrive, in kbit/s.
 const THROUGHPUT: Metric = "throughput";
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "manet-dcf",
-        group: GROUP,
-        text: "stations that all hear each other and always have something to send get together what Bianchi's model \
-               says, and what it says with counters that stand still while the channel is busy, within 5 %",
-        source: "Bianchi, IEEE JSAC 18(3), 2000",
-        experiment: || Experiment::new(crowds(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "manet-dcf",
+    group: GROUP,
+    text: "stations that all hear each other and always have something to send get together what Bianchi's model \
+           says, and what it says with counters that stand still while the channel is busy, within 5 %",
+    source: "Bianchi, IEEE JSAC 18(3), 2000",
+    experiment: || Experiment::new(crowds(), judge),
+};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Crowd {
@@ -150,15 +148,11 @@ fn judge(runs: &Runs<Crowd>) -> Finding {
         curve(false, Counting::Frozen, "counters stand still, without RTS", Ink::Trace(2)),
         curve(false, Counting::Down, "Bianchi, without RTS", Ink::Trace(3)),
     ];
-    let figure = Figure::of(
-        &points,
-        "manet-dcf",
-        "Saturated stations on one channel",
-        "IP packets of 1500 octets at 2 Mbit/s",
-    )
-    .over(Axis::linear("Stations", "").with_ticks([1.0, 5.0, 10.0, 15.0, 20.0]))
-    .up(Axis { from_zero: false, ..Axis::linear("Throughput of all", KBIT_S) })
-    .above(below);
+    let figure = Figure::of(&points, "manet-dcf", "Saturated stations on one channel")
+        .under("IP packets of 1500 octets at 2 Mbit/s")
+        .over(Axis::linear("Stations", "").with_ticks([1.0, 5.0, 10.0, 15.0, 20.0]))
+        .up(Axis { from_zero: false, ..Axis::linear("Throughput of all", KBIT_S) })
+        .above(below);
     let measured = format!(
         "At most {} from the model with counters that stand still, {} from Bianchi's own.",
         percent(farthest[0]),

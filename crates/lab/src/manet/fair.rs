@@ -7,15 +7,13 @@ use crate::prelude::*;
 const NETWORKS: [Network; 2] = [Network::Chain5, Network::Chain51(Uplink::Fast)];
 const TRAFFICS: [Traffic; 2] = [Traffic::Overlapping, Traffic::Simultaneous];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "manet-fair",
-        group: GROUP,
-        text: "long-term fairness of two flows is close to none for NewReno, low for Vegas, medium for TCP-AP",
-        source: "table 3",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "manet-fair",
+    group: GROUP,
+    text: "long-term fairness of two flows is close to none for NewReno, low for Vegas, medium for TCP-AP",
+    source: "table 3",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn trials() -> Vec<Trial> {
     let mut all = Vec::new();

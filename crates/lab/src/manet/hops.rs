@@ -30,21 +30,17 @@ const REACH: u8 = 4;
 /// The range for the measured part of the bound; slightly above 1 for slots that count at the same time.
 const NEAR: [f64; 2] = [0.7, 1.02];
 
-pub fn claims() -> [Claim; 2] {
-    [chain_claim(), breaks_claim()]
-}
+pub const CLAIMS: [Claim; 2] = [CHAIN_CLAIM, BREAKS_CLAIM];
 
-fn breaks_claim() -> Claim {
-    Claim {
-        id: "manet-breaks",
-        group: GROUP,
-        text: "on a chain whose ends do not sense each other radios give up packets to neighbours that are there, and AODV \
-               looks for ways that it has; HBH hides that: no TCP gets less than 0.95 of what it gets over plain IP, \
-               and CUBIC gets more over 3 hops and more",
-        source: "goals of this project; the paper's section II.B names the cause",
-        experiment: || Experiment::new(carried(), judge_breaks),
-    }
-}
+const BREAKS_CLAIM: Claim = Claim {
+    id: "manet-breaks",
+    group: GROUP,
+    text: "on a chain whose ends do not sense each other radios give up packets to neighbours that are there, and AODV \
+           looks for ways that it has; HBH hides that: no TCP gets less than 0.95 of what it gets over plain IP, \
+           and CUBIC gets more over 3 hops and more",
+    source: "goals of this project; the paper's section II.B names the cause",
+    experiment: || Experiment::new(carried(), judge_breaks),
+};
 
 fn carried() -> Vec<Chain> {
     let of = |tcp| {
@@ -99,14 +95,10 @@ fn judge_breaks(runs: &Runs<Chain>) -> Finding {
         breaks[0],
         breaks[1]
     );
-    let figure = Figure::of(
-        &points,
-        "manet-breaks",
-        "TCP over hops that AODV finds",
-        "Radios 200 m apart at rest",
-    )
-    .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
-    .up(Axis::linear("Goodput", KBIT_S));
+    let figure = Figure::of(&points, "manet-breaks", "TCP over hops that AODV finds")
+        .under("Radios 200 m apart at rest")
+        .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
+        .up(Axis::linear("Goodput", KBIT_S));
     Finding {
         figures: vec![figure],
         tables: vec![Table::of("Goodput over hops that AODV finds, kbit/s", &points)],
@@ -120,16 +112,14 @@ fn judge_breaks(runs: &Runs<Chain>) -> Finding {
     }
 }
 
-fn chain_claim() -> Claim {
-    Claim {
-        id: "manet-chain",
-        group: GROUP,
-        text: "over h hops of a chain at rest TCP gets 1/h of what it gets over one, up to 4, since one of so many hops \
-               sends at a time; NewReno and Vegas get 0.7 of that bound at least",
-        source: "section II.C.3; Li et al., MobiCom 2001",
-        experiment: || Experiment::new(chains(), judge),
-    }
-}
+const CHAIN_CLAIM: Claim = Claim {
+    id: "manet-chain",
+    group: GROUP,
+    text: "over h hops of a chain at rest TCP gets 1/h of what it gets over one, up to 4, since one of so many hops \
+           sends at a time; NewReno and Vegas get 0.7 of that bound at least",
+    source: "section II.C.3; Li et al., MobiCom 2001",
+    experiment: || Experiment::new(chains(), judge),
+};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Chain {
@@ -223,15 +213,11 @@ fn judge(runs: &Runs<Chain>) -> Finding {
     });
     let measured = format!("{} {KBIT_S} over 1 to 6 hops.", told.join("; "));
     let limit = Series::limit(&points, "one of min(h, 4) hops sends at a time", Ink::Limit, 1.0);
-    let figure = Figure::of(
-        &points,
-        "manet-chain",
-        "TCP over hops",
-        "Radios 200 m apart at rest, given routes",
-    )
-    .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
-    .up(Axis::linear("Goodput", KBIT_S))
-    .above(vec![limit]);
+    let figure = Figure::of(&points, "manet-chain", "TCP over hops")
+        .under("Radios 200 m apart at rest, given routes")
+        .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
+        .up(Axis::linear("Goodput", KBIT_S))
+        .above(vec![limit]);
     Finding {
         figures: vec![figure],
         tables: vec![Table::of("Goodput over hops, kbit/s", &points)],

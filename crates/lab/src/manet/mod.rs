@@ -65,14 +65,14 @@ const TIMEOUTS: Metric = "timeouts";
 /// The claims, in the order of the paper.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let mut claims = vec![chain5::claim()];
-    claims.extend(chain51::claims());
-    claims.extend([motion::claim(), random::claim()]);
-    claims.extend(dsdv::claims());
-    claims.extend([fair::claim(), assumptions::claim(), queues::claim()]);
-    claims.push(dcf::claim());
-    claims.extend(hops::claims());
-    claims.extend([ours::claim(), wireless::claim()]);
+    let mut claims = vec![chain5::CLAIM];
+    claims.extend(chain51::CLAIMS);
+    claims.extend([motion::CLAIM, random::CLAIM]);
+    claims.extend(dsdv::CLAIMS);
+    claims.extend([fair::CLAIM, assumptions::CLAIM, queues::CLAIM]);
+    claims.push(dcf::CLAIM);
+    claims.extend(hops::CLAIMS);
+    claims.extend([ours::CLAIM, wireless::CLAIM]);
     claims
 }
 
@@ -110,7 +110,7 @@ fn table(runs: &Runs<Trial>, network: Network, routing: Routing, metric: Metric)
 /// A figure of goodput over the traffic cases.
 fn figure(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
     let x = Axis::linear("Traffic case, in the paper's order", "").with_ticks([1.0, 2.0, 3.0, 4.0]);
-    Figure::of(points, name, title, subtitle).over(x).up(Axis::linear("Goodput", KBIT_S))
+    Figure::of(points, name, title).under(subtitle).over(x).up(Axis::linear("Goodput", KBIT_S))
 }
 
 /// What was taken where the paper is silent.

@@ -10,16 +10,14 @@ const QUEUES: [Assumed; 4] = [Assumed::Usual, Assumed::FairGateway, Assumed::Fai
 /// What goodput may be lost for fairness.
 const NOT_WORSE: f64 = 0.95;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "manet-queues",
-        group: GROUP,
-        text: "packet scheduling at the gateway makes two flows share more fairly and costs no goodput; thinned \
-               acknowledgements gain goodput",
-        source: "sections II.B and V",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "manet-queues",
+    group: GROUP,
+    text: "packet scheduling at the gateway makes two flows share more fairly and costs no goodput; thinned \
+           acknowledgements gain goodput",
+    source: "sections II.B and V",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn trials() -> Vec<Trial> {
     let of = |network| {
@@ -84,14 +82,10 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     );
     let x = Axis::linear("Case, numbered in the order of the table", "")
         .with_ticks((1..=9).map(f64::from));
-    let figure = Figure::of(
-        &points,
-        "manet-queues",
-        "Shares of two flows",
-        "Two flows to the fixed host, AODV",
-    )
-    .over(x)
-    .up(Axis::linear("Jain's index", ""));
+    let figure = Figure::of(&points, "manet-queues", "Shares of two flows")
+        .under("Two flows to the fixed host, AODV")
+        .over(x)
+        .up(Axis::linear("Jain's index", ""));
     Finding {
         figures: vec![figure],
         points,

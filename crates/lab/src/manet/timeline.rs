@@ -33,14 +33,11 @@ pub fn figures(runs: &Runs<Trial>) -> Vec<Figure> {
         Series::new(name, Ink::Trace(PAPER_TCPS.len()), marks)
     };
     let figure = |name: &str, title: &str, (label, unit), series| {
-        Figure::new(
-            name.to_owned(),
-            title.to_owned(),
-            "One flow to the fixed host from 20 s on, AODV, one run",
-        )
-        .over(Axis::linear("Time", "s"))
-        .up(Axis::linear(label, unit))
-        .with(series)
+        Figure::new(name.to_owned(), title.to_owned())
+            .under("One flow to the fixed host from 20 s on, AODV, one run")
+            .over(Axis::linear("Time", "s"))
+            .up(Axis::linear(label, unit))
+            .with(series)
     };
     let goodput =
         |traced: &Traced| traced.goodput.iter().map(|(x, y)| Mark::exact(*x, *y)).collect();

@@ -33,16 +33,14 @@ const LOSS: Metric = "UDP loss";
 /// From sending to receiving, in ms.
 const DELAY: Metric = "UDP delay";
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hbh-wireless",
-        group: GROUP,
-        text: "HBH runs over a wireless network with OLSR below it and carries TCP and UDP; fairness between them was \
-               left open",
-        source: "Marques et al., sections V and VI",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hbh-wireless",
+    group: GROUP,
+    text: "HBH runs over a wireless network with OLSR below it and carries TCP and UDP; fairness between them was \
+           left open",
+    source: "Marques et al., sections V and VI",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Trial {

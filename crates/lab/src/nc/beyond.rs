@@ -9,16 +9,14 @@ use crate::prelude::*;
 const SESSIONS: [u32; 2] = [1, 5];
 const LOSSES: [f64; 4] = [0.0, 0.10, 0.20, 0.30];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-beyond",
-        group: GROUP,
-        text: "the tunnel masks losses of both directions from sessions in both directions at once, \
-               and which service suits a session depends on its kind",
-        source: "sections III and V, left to future work",
-        experiment: || Experiment::new(uses(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-beyond",
+    group: GROUP,
+    text: "the tunnel masks losses of both directions from sessions in both directions at once, \
+           and which service suits a session depends on its kind",
+    source: "sections III and V, left to future work",
+    experiment: || Experiment::new(uses(), judge),
+};
 
 /// A use of the tunnel, with losses in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,13 +109,12 @@ fn judge(runs: &Runs<Use>) -> Finding {
         asked(Scheme::Tcp),
         asked(Scheme::Ours)
     );
-    let columns = LOSSES.map(|loss| (percent(loss), loss));
-    let rows =
-        SESSIONS.map(|n| Scheme::BEYOND.map(|it| (format!("{n}, {}", it.series()), (n, it))));
+    let rows = SESSIONS.map(|n| Scheme::BEYOND.map(|it| (n, it))).concat();
+    let rows = named(rows, |(n, scheme)| format!("{n}, {}", scheme.series()));
     let title = "Both directions at once: goodput as a share of the limit";
-    let corner = "Sessions each way, series";
-    let shares = Table::new(title, (corner, &columns), rows.as_flattened(), |loss, (n, scheme)| {
-        grid::share(&reached(&Use::BothWays(*n, *scheme, *loss)))
+    let corner = ("Sessions each way, series", named(LOSSES, percent));
+    let shares = Table::new(title, corner, rows, |loss, (n, scheme)| {
+        grid::share(&reached(&Use::BothWays(n, scheme, loss)))
     });
     let points = runs.points(measure::GOODPUT, MBIT, |it| matches!(it, Use::BothWays(..)));
     Finding {
@@ -136,16 +133,12 @@ fn requests(runs: &Runs<Use>) -> Table {
         ("mean, ms", measure::ANSWER_MEAN, 1e3),
         ("slowest, ms", measure::ANSWER_MOST, 1e3),
     ];
-    let columns = Scheme::BEYOND.map(|scheme| {
-        metrics.map(|(what, metric, factor)| {
-            (format!("{}: {what}", scheme.series()), (scheme, metric, factor))
-        })
-    });
-    let rows = LOSSES.map(|loss| (percent(loss), loss));
+    let columns = Scheme::BEYOND.map(|scheme| metrics.map(|metric| (scheme, metric))).concat();
+    let columns = named(columns, |(scheme, (what, ..))| format!("{}: {what}", scheme.series()));
     let title = "Requests of 64 octets and their answers, ten a second, beside five transfers";
-    let corner = ("Loss each way", columns.as_flattened());
-    Table::new(title, corner, &rows, |(scheme, metric, factor), loss| {
-        mean(&runs.at(&Use::Beside(*scheme, *loss), metric).times(*factor))
+    let rows = named(LOSSES, percent);
+    Table::new(title, ("Loss each way", columns), rows, |(scheme, (_, metric, factor)), loss| {
+        runs.at(&Use::Beside(scheme, loss), metric).times(factor)
     })
 }
 
@@ -163,7 +156,7 @@ fn figure(points: &[Point], sessions: u32) -> Figure {
     let x = Axis::linear("Loss of the middle link, each way", PERCENT);
     let y = Axis::linear(grid::GOODPUT_AXIS, MBIT);
     let name = format!("nc-beyond-{sessions}");
-    Figure::of(&points, &name, &title, grid::TOPOLOGY).over(x).up(y).above(below)
+    Figure::of(&points, &name, &title).under(grid::TOPOLOGY).over(x).up(y).above(below)
 }
 
 #[cfg(test)]

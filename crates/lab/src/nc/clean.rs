@@ -15,15 +15,13 @@ use crate::prelude::*;
 const GOAL: f64 = 1.01;
 const LONG_SPAN: Span = Span { warm_up: Duration::from_secs(15), window: Duration::from_secs(20) };
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-clean",
-        group: GROUP,
-        text: "on a link without loss the tunnel sends at most 1 % more octets than its framing needs",
-        source: "ours",
-        experiment: || Experiment::new(cases(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-clean",
+    group: GROUP,
+    text: "on a link without loss the tunnel sends at most 1 % more octets than its framing needs",
+    source: "ours",
+    experiment: || Experiment::new(cases(), judge),
+};
 
 /// A network without loss, its name in the results, and the time in which it is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,11 +84,11 @@ fn judge(runs: &Runs<Case>) -> Finding {
     let figure = Figure::new(
         "nc-clean",
         "What the tunnel sends without loss, relative to what its framing needs",
-        format!(
-            "Octets on the middle link in the direction of the data, mean of {} runs",
-            runs.count()
-        ),
     )
+    .under(format!(
+        "Octets on the middle link in the direction of the data, mean of {} runs",
+        runs.count()
+    ))
     .over(Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)))
     .up(Axis { from_zero: false, ..Axis::linear("Octets sent, relative to framing alone", "") })
     .with(vec![
@@ -99,10 +97,10 @@ fn judge(runs: &Runs<Case>) -> Finding {
         Series::new("our tunnel", Ink::Default, ours),
     ])
     .noting(names.collect::<Vec<_>>().join("; ") + ".");
-    let rows: Vec<_> = runs.places().iter().map(|case| (&case.name, case)).collect();
-    let columns = ["sent", "framing", "ratio"].map(|name| (name, name));
+    let rows = named(runs.places(), |case| &case.name);
+    let columns = named(["sent", "framing", "ratio"], |name| name);
     let title = "Octets on the middle link, in the direction of the data, per inner octet";
-    let table = Table::new(title, ("Case", &columns), &rows, |column, case| match *column {
+    let table = Table::new(title, ("Case", columns), rows, |column, case| match column {
         "sent" => grid::share(&runs.at(case, measure::COST)),
         "framing" => format!("{:.3}", case.framing()),
         _ => grid::share(&ratio(case)),

@@ -20,16 +20,14 @@ const ABOUT: [f64; 2] = [0.8, 1.25];
 const REPAIRS: f64 = 0.05;
 const SPAN: Span = Span { warm_up: Duration::from_secs(20), window: Duration::from_secs(40) };
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-fair",
-        group: GROUP,
-        text: "at a clean bottleneck that it shares with one plain CUBIC flow, the tunnel with one \
-               CUBIC flow inside takes about as much as that one and leaves it as much",
-        source: "ours; RFC 9265 asks that coding hides no congestion",
-        experiment: || Experiment::new(DELAYS.map(Bottleneck), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-fair",
+    group: GROUP,
+    text: "at a clean bottleneck that it shares with one plain CUBIC flow, the tunnel with one \
+           CUBIC flow inside takes about as much as that one and leaves it as much",
+    source: "ours; RFC 9265 asks that coding hides no congestion",
+    experiment: || Experiment::new(DELAYS.map(Bottleneck), judge),
+};
 
 /// A bottleneck a hop beyond the gateways, by its one-way delay in ms; its queue holds a round trip.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +93,7 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
         .into_iter()
         .flat_map(|it| flows.each_ref().map(|flow| point(Bottleneck(it), flow)))
         .collect();
-    let columns = DELAYS.map(|it| (format!("{} ms", 2 * it), Bottleneck(it)));
+    let columns = named(DELAYS.map(Bottleneck), |it| format!("{} ms", it.round_trip()));
     let of = |metric| move |it: &Bottleneck| runs.at(it, metric);
     let rows: [(&str, Value<'_>); 4] = [
         ("the tunnel", &of(measure::GOODPUT)),
@@ -104,20 +102,16 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
         ("repairs for a source", &of(measure::REPAIRS)),
     ];
     let title = "Goodput in Mbit/s";
-    let table = Table::new(title, ("Round trip", &columns), &rows, |it, value| mean(&value(it)));
+    let table = Table::new(title, ("Round trip", columns), rows, |it, value| value(&it));
     let below = vec![Series::limit(&points, "half of the limit", Ink::Limit, 1.0)];
+    let title = "The tunnel and one plain CUBIC flow at one bottleneck";
+    let figure = Figure::of(&points, "nc-fair", title)
+        .under("10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too")
+        .over(Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))))
+        .up(Axis::linear("Goodput", MBIT))
+        .above(below);
     Finding {
-        figures: vec![
-            Figure::of(
-                &points,
-                "nc-fair",
-                "The tunnel and one plain CUBIC flow at one bottleneck",
-                "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too",
-            )
-            .over(Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))))
-            .up(Axis::linear("Goodput", MBIT))
-            .above(below),
-        ],
+        figures: vec![figure],
         tables: vec![table],
         points,
         assumptions: vec![

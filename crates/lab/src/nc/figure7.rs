@@ -121,7 +121,6 @@ fn finding(runs: &Runs<Load>, name: &str, sessions: &[u32], finding: Finding) ->
 
 /// A table of a metric of the paper's schemes under each reading.
 fn readings(runs: &Runs<Load>, sessions: u32, title: &str, metric: Metric, factor: f64) -> Table {
-    let columns = READ_LOSSES.map(|loss| (percent(loss), loss));
     let mut rows = Vec::new();
     for scheme in Scheme::PAPER {
         for reading in std::iter::once(Reading::Taken).chain(Reading::OF_PAPER) {
@@ -130,8 +129,8 @@ fn readings(runs: &Runs<Load>, sessions: u32, title: &str, metric: Metric, facto
         }
     }
     let title = format!("{title}, by reading of what the paper leaves open");
-    Table::new(title, ("Loss", &columns), &rows, |loss, load| {
-        mean(&runs.at(&Load { loss: *loss, ..*load }, metric).times(factor))
+    Table::new(title, ("Loss", named(READ_LOSSES, percent)), rows, |loss, load| {
+        runs.at(&Load { loss, ..load }, metric).times(factor)
     })
 }
 

@@ -201,7 +201,8 @@ pub fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
         _ => format!("Goodput of each of {sessions} sessions over a lossy link"),
     };
     let x = Axis::linear("Loss of the middle link", PERCENT);
-    Figure::of(&points, name, &title, TOPOLOGY)
+    Figure::of(&points, name, &title)
+        .under(TOPOLOGY)
         .over(x)
         .up(Axis::linear(GOODPUT_AXIS, MBIT))
         .above(below)
@@ -219,13 +220,10 @@ pub fn table(
     schemes: &[Scheme],
     value: impl Fn(&Load) -> Estimate,
 ) -> Table {
-    let columns = LOSSES.map(|loss| (percent(loss), loss));
-    let of = |n: u32| {
-        move |scheme: &Scheme| (format!("{n}, {}", scheme.series()), Load::new(*scheme, n, 0.0))
-    };
-    let rows: Vec<_> = sessions.iter().flat_map(|n| schemes.iter().map(of(*n))).collect();
-    Table::new(title, ("Sessions, series", &columns), &rows, |loss, load| {
-        share(&value(&Load { loss: *loss, ..*load }))
+    let loads = sessions.iter().flat_map(|n| schemes.iter().map(move |it| Load::new(*it, *n, 0.0)));
+    let rows = named(loads, |load| format!("{}, {}", load.sessions, load.scheme.series()));
+    Table::new(title, ("Sessions, series", named(LOSSES, percent)), rows, |loss, load| {
+        share(&value(&Load { loss, ..load }))
     })
 }
 

@@ -39,16 +39,14 @@ const WINDOW: Duration = Duration::from_secs(1_000);
 /// After the last packet that counts.
 const REST: Duration = Duration::from_secs(5);
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-lone",
-        group: GROUP,
-        text: "a packet that nothing follows, a request or its answer, comes within one and a half \
-               round trips with a probability of 0.999, at losses of 1 to 20 % both ways",
-        source: "ours",
-        experiment: || Experiment::new(LOSSES.map(Lossy).to_vec(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-lone",
+    group: GROUP,
+    text: "a packet that nothing follows, a request or its answer, comes within one and a half \
+           round trips with a probability of 0.999, at losses of 1 to 20 % both ways",
+    source: "ours",
+    experiment: || Experiment::new(LOSSES.map(Lossy).to_vec(), judge),
+};
 
 /// A path of 10 Mbit/s and 100 ms both ways that loses so much in each direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,12 +152,12 @@ fn judge(runs: &Runs<Lossy>) -> Finding {
         places().map(|place| within(runs, place).mean).fold(1.0, f64::min),
         places().map(|place| runs.at(place, DATAGRAMS).mean).fold(0.0, f64::max)
     );
-    let rows: Vec<_> = places().map(|place| (percent(place.0), *place)).collect();
-    let columns = [WITHIN, "from", "to", DATAGRAMS, WITH_DATA].map(|name| (name, name));
+    let rows = named(places(), |place| percent(place.0));
+    let columns = named([WITHIN, "from", "to", DATAGRAMS, WITH_DATA], |name| name);
     let title = "Lone requests and answers: the share that came in time, and what it cost";
-    let table = Table::new(title, ("Loss", &columns), &rows, |column, place| {
+    let table = Table::new(title, ("Loss", columns), rows, |column, place| {
         let within = within(runs, place);
-        match *column {
+        match column {
             WITHIN => format!("{:.5}", within.mean),
             "from" => format!("{:.5}", within.low()),
             "to" => format!("{:.5}", within.high()),

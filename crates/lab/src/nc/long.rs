@@ -26,17 +26,15 @@ const LOAD: f64 = 1.05;
 /// The capacity of the queue before the tunnel, in octets: 52 ms of the link.
 const SHORT_QUEUE: usize = 65_536;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-long",
-        group: GROUP,
-        text: "over 10 Mbit/s with a round trip of 500 packets the tunnel delivers 0.95 of the limit, \
-               its packets at most one round trip late in 99 of 100 cases, at 0 to 20 % loss; 0.90 \
-               when losses come in bursts of 4",
-        source: "ours; the nearest published figure is above 0.90 (AC-RLNC)",
-        experiment: || Experiment::new(paths(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-long",
+    group: GROUP,
+    text: "over 10 Mbit/s with a round trip of 500 packets the tunnel delivers 0.95 of the limit, \
+           its packets at most one round trip late in 99 of 100 cases, at 0 to 20 % loss; 0.90 \
+           when losses come in bursts of 4",
+    source: "ours; the nearest published figure is above 0.90 (AC-RLNC)",
+    experiment: || Experiment::new(paths(), judge),
+};
 
 /// The traffic over the path, and the losses of the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,9 +178,9 @@ const COLUMNS: [(&str, Column); 6] = [
 
 fn table(runs: &Runs<Path>, saturated: &[&Path]) -> Table {
     let name = |path: &Path| format!("{}, {}", percent(path.loss), path.pattern());
-    let rows: Vec<_> = saturated.iter().map(|path| (name(path), **path)).collect();
+    let rows = named(saturated.iter().copied(), name);
     let title = "The long path: goodput as a share of the limit, extra delay in round trips";
-    Table::new(title, ("Loss", &COLUMNS), &rows, |value, path| value(runs, path))
+    Table::new(title, ("Loss", COLUMNS), rows, |value, path| value(runs, path))
 }
 
 fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
@@ -190,7 +188,7 @@ fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
     let figure = |points: &[Point], goals, name, title, y| {
         let x = Axis::linear("Loss of the middle link, in the mean", PERCENT).with_ticks(ticks);
         let subtitle = "10 Mbit/s, a round trip of 0.6 s or 500 packets";
-        Figure::of(points, name, title, subtitle).over(x).up(y).above(goals)
+        Figure::of(points, name, title).under(subtitle).over(x).up(y).above(goals)
     };
     let level = |name: &str, ink, y| Series::new(name, ink, ticks.map(|x| Mark::exact(x, y)));
     vec![

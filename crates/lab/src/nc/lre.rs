@@ -45,16 +45,14 @@ impl Look {
     }
 }
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-lre",
-        group: GROUP,
-        text: "with k = 3 and the largest n for which a coding window survives with 0.9, TCP/NC follows \
-               the loss rate of the link on line",
-        source: "section II-B, equation (2)",
-        experiment: || Experiment::new([Steps], judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-lre",
+    group: GROUP,
+    text: "with k = 3 and the largest n for which a coding window survives with 0.9, TCP/NC follows \
+           the loss rate of the link on line",
+    source: "section II-B, equation (2)",
+    experiment: || Experiment::new([Steps], judge),
+};
 
 /// The only place of the experiment: one run goes through all steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,11 +135,11 @@ fn judge(runs: &Runs<Steps>) -> Finding {
         ("estimate, %", |(_, estimated, _)| (*estimated, 100.0)),
         ("n chosen, mean", |(_, _, window)| (*window, 1.0)),
     ];
-    let rows = STEPS.map(|step| (format!("{}, n = {}", percent(step.0), ideal(step.0)), step));
+    let rows = named(STEPS, |(loss, ..)| format!("{}, n = {}", percent(loss), ideal(loss)));
     let title = "How TCP/NC follows a loss rate that changes";
-    let table = Table::new(title, ("Loss, and the right n", &columns), &rows, |of, step| {
-        let (metric, factor) = of(step);
-        mean(&runs.at(&Steps, metric).times(factor))
+    let table = Table::new(title, ("Loss, and the right n", columns), rows, |of, step| {
+        let (metric, factor) = of(&step);
+        runs.at(&Steps, metric).times(factor)
     });
     let measured =
         format!("close is {} of the loss, and at least {}.", percent(share), percent(floor));
@@ -162,17 +160,14 @@ fn figure(runs: &Runs<Steps>) -> Figure {
         looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect::<Vec<_>>()
     };
     let true_loss = |look: &Look| STEPS[(look.packets / STEP).min(STEPS.len() - 1)].0 * 100.0;
-    Figure::new(
-        "nc-lre",
-        "The loss rate that TCP/NC estimates while the true one changes",
-        "One session on the paper's topology, one run",
-    )
-    .over(Axis::linear("Time", "s"))
-    .up(Axis::linear("Loss of the middle link", PERCENT))
-    .with(vec![
-        Series::new("true loss", Ink::Limit, line(&true_loss)),
-        Series::new("estimate", Ink::Trace(0), line(&|look| look.loss * 100.0)),
-    ])
+    Figure::new("nc-lre", "The loss rate that TCP/NC estimates while the true one changes")
+        .under("One session on the paper's topology, one run")
+        .over(Axis::linear("Time", "s"))
+        .up(Axis::linear("Loss of the middle link", PERCENT))
+        .with(vec![
+            Series::new("true loss", Ink::Limit, line(&true_loss)),
+            Series::new("estimate", Ink::Trace(0), line(&|look| look.loss * 100.0)),
+        ])
 }
 
 #[cfg(test)]

@@ -35,11 +35,11 @@ const TUNNEL_RTO: Duration = Duration::from_millis(400);
 /// All claims about tunnels: first the paper's, then ours.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let mut claims = vec![goodput::claim()];
+    let mut claims = vec![goodput::CLAIM];
     claims.extend(figure7::claims());
-    claims.extend([rto::claim(), lre::claim(), beyond::claim()]);
-    claims.extend([long::claim(), lone::claim(), clean::claim()]);
-    claims.extend([fair::claim(), everywhere::claim()]);
+    claims.extend([rto::CLAIM, lre::CLAIM, beyond::CLAIM]);
+    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM]);
+    claims.extend([fair::CLAIM, crate::everywhere::claim::<everywhere::Tunnel>()]);
     claims
 }
 

@@ -16,16 +16,14 @@ const CHOSEN: u32 = 400;
 const SOURCES: u32 = 1_000;
 const LOSSES: [f64; 2] = [0.20, 0.30];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-rto",
-        group: GROUP,
-        text: "the minimum RTO of the tunnel has to be below that of the sources, 400 against 1,000 ms, \
-               or the sources retransmit before the tunnel does",
-        source: "section III-B",
-        experiment: || Experiment::new(timeouts(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "nc-rto",
+    group: GROUP,
+    text: "the minimum RTO of the tunnel has to be below that of the sources, 400 against 1,000 ms, \
+           or the sources retransmit before the tunnel does",
+    source: "section III-B",
+    experiment: || Experiment::new(timeouts(), judge),
+};
 
 /// One session through the paper's tunnel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,17 +108,13 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
     let repeated = runs.points(measure::REPEATED, "segments", |_| true);
     Finding {
         figures: vec![
-            Figure::of(
-                &points,
-                "nc-rto",
-                "Goodput over the minimum RTO of the tunnel's TCP",
-                "One session through the paper's tunnel",
-            )
-            .over(
-                Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
-                    .with_ticks(VALUES.map(f64::from)),
-            )
-            .up(Axis::linear("Goodput", MBIT)),
+            Figure::of(&points, "nc-rto", "Goodput over the minimum RTO of the tunnel's TCP")
+                .under("One session through the paper's tunnel")
+                .over(
+                    Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
+                        .with_ticks(VALUES.map(f64::from)),
+                )
+                .up(Axis::linear("Goodput", MBIT)),
         ],
         tables: vec![
             Table::of("Goodput in Mbit/s over the tunnel's minimum RTO", &points),

@@ -67,7 +67,8 @@ fn figure<'a>(
         let name = format!("{} loss", crate::words::percent(*loss));
         Series::new(name, Ink::Trace(index), marks.iter().copied())
     });
-    Figure::new(name.to_owned(), title.to_owned(), "Two sessions on the paper's topology, one run")
+    Figure::new(name.to_owned(), title.to_owned())
+        .under("Two sessions on the paper's topology, one run")
         .over(Axis::linear("Time", "s"))
         .up(Axis::linear(label, unit))
         .with(series.collect())

@@ -19,16 +19,14 @@ const REFUSED: Metric = "refused";
 const OPENS: [PassiveOpens; 3] =
     [PassiveOpens::OnDemand, PassiveOpens::Fixed(1), PassiveOpens::Fixed(4)];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-connect",
-        group: GROUP,
-        text: "with one passive open at each station, and another one whenever it is taken, a station can be called by any \
-               number of stations without knowing their number; with a single one the messages of a second source are lost",
-        source: "section 2",
-        experiment: || Experiment::new(calls(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-connect",
+    group: GROUP,
+    text: "with one passive open at each station, and another one whenever it is taken, a station can be called by any \
+           number of stations without knowing their number; with a single one the messages of a second source are lost",
+    source: "section 2",
+    experiment: || Experiment::new(calls(), judge),
+};
 
 /// Stations that call another station, each over its own needline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,14 +129,10 @@ fn judge(runs: &Runs<Calls>) -> Finding {
     let tables = [(COMPLETION, "%"), (REFUSED, "connections")].map(|(metric, unit)| {
         Table::of(format!("{metric}, {unit}"), &runs.points(metric, unit, |_| true))
     });
-    let figure = Figure::of(
-        &points,
-        "tac-connect",
-        "Stations that are heard by one that all call",
-        "BGP sessions over EPLRS needlines of 480 bit/s",
-    )
-    .over(Axis::log("Stations that call", "").with_ticks(CALLERS.map(|it| it as f64)))
-    .up(Axis::linear("Stations heard", ""));
+    let figure = Figure::of(&points, "tac-connect", "Stations that are heard by one that all call")
+        .under("BGP sessions over EPLRS needlines of 480 bit/s")
+        .over(Axis::log("Stations that call", "").with_ticks(CALLERS.map(|it| it as f64)))
+        .up(Axis::linear("Stations heard", ""));
     Finding {
         figures: vec![figure],
         tables: [Table::of("Stations heard", &points)].into_iter().chain(tables).collect(),

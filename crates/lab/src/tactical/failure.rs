@@ -35,15 +35,13 @@ const ASSUMED: [Assumed; 7] = [
     Assumed::Scattered,
     Assumed::Together,
 ];
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-failure",
-        group: GROUP,
-        text: "the best initial RTO falls as the failure rate rises",
-        source: "section 3.4, figure 2",
-        experiment: || Experiment::new(sweeps(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-failure",
+    group: GROUP,
+    text: "the best initial RTO falls as the failure rate rises",
+    source: "section 3.4, figure 2",
+    experiment: || Experiment::new(sweeps(), judge),
+};
 
 /// All initial timeouts with the same chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,36 +153,23 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
     let drawn = runs.places().iter().filter(|it| it.assumed == Assumed::Usual);
     let points: Vec<Point> =
         drawn.map(|it| runs.point(it, LARGEST, (optimum(runs, it).exp(), "s"))).collect();
-    let figure = Figure::of(
-        &points,
-        "tac-failure",
-        "The best initial timeout where needlines fail",
-        "The initial RTO where m is largest, by a parabola through the means",
-    )
-    .over(Axis::linear("Packets that each needline loses", "%"))
-    .up(Axis::linear("Initial RTO", "s"));
-    let columns: Vec<(String, Metric)> = INITIAL
-        .into_iter()
-        .map(|it| format!("{it} s"))
-        .zip(SHARES)
-        .chain([("best of these, s".to_owned(), LARGEST)])
-        .collect();
-    let rows = FAILURES.map(|failure| (percent(failure), failure));
+    let figure =
+        Figure::of(&points, "tac-failure", "The best initial timeout where needlines fail")
+            .under("The initial RTO where m is largest, by a parabola through the means")
+            .over(Axis::linear("Packets that each needline loses", "%"))
+            .up(Axis::linear("Initial RTO", "s"));
+    let columns = INITIAL.into_iter().map(|it| format!("{it} s")).zip(SHARES);
     let curves = Table::new(
         "m by the mean over all initial RTOs of the same run",
-        ("failures", &columns),
-        &rows,
-        |metric, failure| {
-            mean(&runs.at(&Sweep { failure: *failure, assumed: Assumed::Usual }, metric))
-        },
+        ("failures", columns.chain([("best of these, s".to_owned(), LARGEST)])),
+        named(FAILURES, percent),
+        |metric, failure| runs.at(&Sweep { failure, assumed: Assumed::Usual }, metric),
     );
-    let columns = [(percent(CLEAR), CLEAR)];
-    let rows = ASSUMED.map(|assumed| (assumed.title(), assumed));
     let others = Table::new(
         "What else may be assumed: the best initial RTO, s",
-        ("assumed", &columns),
-        &rows,
-        |failure, assumed| mean(&at(*failure, *assumed).exp()),
+        ("assumed", named([CLEAR], percent)),
+        named(ASSUMED, Assumed::title),
+        |failure, assumed| at(failure, assumed).exp(),
     );
     Finding {
         figures: vec![figure],

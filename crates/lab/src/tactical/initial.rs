@@ -109,26 +109,24 @@ impl Parameter {
     }
 }
 
-pub fn claims() -> [Claim; 2] {
-    [
-        Claim {
-            id: "tac-initial-rto",
-            group: GROUP,
-            text: "without failures the initial RTO is the critical parameter of TCP: the largest m = c/(d t) over its values \
-                   is about 4 times the smallest, and about as large as the smallest over those of each gain, of the \
-                   deviation's coefficient, and of the ACK delay",
-            source: "section 3.4, figure 1",
-            experiment: || Experiment::new(all_trials(), judge),
-        },
-        Claim {
-            id: "tac-optimum",
-            group: GROUP,
-            text: "without failures the best initial RTO is 35 s on needlines of 480 bit/s between 20 routers",
-            source: "section 3.4, figure 1",
-            experiment: || Experiment::new(trials(Parameter::Initial), judge_optimum),
-        },
-    ]
-}
+pub const CLAIMS: [Claim; 2] = [
+    Claim {
+        id: "tac-initial-rto",
+        group: GROUP,
+        text: "without failures the initial RTO is the critical parameter of TCP: the largest m = c/(d t) over its values \
+               is about 4 times the smallest, and about as large as the smallest over those of each gain, of the \
+               deviation's coefficient, and of the ACK delay",
+        source: "section 3.4, figure 1",
+        experiment: || Experiment::new(all_trials(), judge),
+    },
+    Claim {
+        id: "tac-optimum",
+        group: GROUP,
+        text: "without failures the best initial RTO is 35 s on needlines of 480 bit/s between 20 routers",
+        source: "section 3.4, figure 1",
+        experiment: || Experiment::new(trials(Parameter::Initial), judge_optimum),
+    },
+];
 
 fn trials(parameter: Parameter) -> Vec<Trial> {
     parameter.values().iter().map(|value| parameter.trial(*value)).collect()
@@ -203,27 +201,22 @@ fn judge(runs: &Runs<Trial>) -> Finding {
 fn of_initial(runs: &Runs<Trial>) -> Table {
     let columns =
         [(M_UNIT, M), ("completion, %", COMPLETION), ("delay, s", DELAY), ("TCP, bit/s", RATE)];
-    let rows = INITIAL.map(|value| (format!("{value} s"), value));
-    Table::new("m and what it is made of", ("initial RTO", &columns), &rows, |metric, value| {
-        mean(&runs.at(&Parameter::Initial.trial(*value), metric))
+    let rows = named(INITIAL, |value| format!("{value} s"));
+    Table::new("m and what it is made of", ("initial RTO", columns), rows, |metric, value| {
+        runs.at(&Parameter::Initial.trial(value), metric)
     })
 }
 
 /// The claim under other assumptions.
 fn sensitivity(runs: &Runs<Trial>) -> Table {
-    let of = |assumed: &Assumed| {
-        FEW.map(|value| runs.at(&Parameter::Initial.trial(value).with(*assumed), BESIDE))
-    };
-    let columns: Vec<(String, Option<f64>)> = FEW
-        .map(|value| (format!("{value} s"), Some(value)))
-        .into_iter()
-        .chain([("largest by smallest".to_owned(), None)])
-        .collect();
-    let rows = ASSUMED.map(|assumed| (assumed.title(), assumed));
+    let at = |value, assumed| runs.at(&Parameter::Initial.trial(value).with(assumed), BESIDE);
+    let columns = FEW.map(|value| (format!("{value} s"), Some(value))).into_iter();
+    let columns = columns.chain([("largest by smallest".to_owned(), None)]);
+    let rows = named(ASSUMED, Assumed::title);
     let title = "What else may be assumed: m by that with an initial RTO of 35 s in the same run";
-    Table::new(title, ("assumed", &columns), &rows, |value, assumed| match value {
-        Some(value) => mean(&runs.at(&Parameter::Initial.trial(*value).with(*assumed), BESIDE)),
-        None => mean(&spread(&of(assumed))),
+    Table::new(title, ("assumed", columns), rows, |value, assumed| match value {
+        Some(value) => at(value, assumed),
+        None => spread(&FEW.map(|value| at(value, assumed))),
     })
 }
 
@@ -231,14 +224,13 @@ fn figure(runs: &Runs<Trial>) -> Figure {
     let drawn = trials(Parameter::Initial);
     let points: Vec<Point> =
         drawn.iter().map(|it| runs.point(it, M, (runs.at(it, M), M_UNIT))).collect();
-    Figure::of(
-        &points,
-        "tac-initial-rto",
-        "What the initial timeout is worth",
-        "20 routers, needlines of 480 bit/s, no failures",
-    )
-    .over(Axis::log("Initial RTO", "s").with_ticks([1.0, 2.0, 5.0, 10.0, 20.0, 35.0, 60.0, 120.0]))
-    .up(Axis::linear("m = c/(d t)", M_UNIT))
+    Figure::of(&points, "tac-initial-rto", "What the initial timeout is worth")
+        .under("20 routers, needlines of 480 bit/s, no failures")
+        .over(
+            Axis::log("Initial RTO", "s")
+                .with_ticks([1.0, 2.0, 5.0, 10.0, 20.0, 35.0, 60.0, 120.0]),
+        )
+        .up(Axis::linear("m = c/(d t)", M_UNIT))
 }
 
 fn judge_optimum(runs: &Runs<Trial>) -> Finding {

@@ -27,9 +27,9 @@ const COMPLETION: Metric = "completion";
 /// The claims, in the order of the paper.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
-    let mut claims = vec![connect::claim()];
-    claims.extend(initial::claims());
-    claims.extend([failure::claim(), patience::claim()]);
+    let mut claims = vec![connect::CLAIM];
+    claims.extend(initial::CLAIMS);
+    claims.extend([failure::CLAIM, patience::CLAIM]);
     claims.extend(company::claims());
     claims
 }

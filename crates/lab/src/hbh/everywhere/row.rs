@@ -115,23 +115,6 @@ impl Row {
         let loss = self.scenario.losses.map_or(0.0, |losses| losses.mean);
         if loss < LOSS { CLEAN_DELAY } else { LOSSY_DELAY }
     }
-
-    /// The table's row: number, name, runs, and both metrics side by side.
-    pub fn cells(&self) -> Vec<String> {
-        let misses = self.misses().into_iter().map(Goal::name).collect::<Vec<_>>();
-        vec![
-            self.number.to_string(),
-            self.scenario.name(),
-            self.delays[0].runs.to_string(),
-            mean(&self.delays[0]),
-            self.delay(Carrier::Paper).text(),
-            self.delay(Carrier::Default).text(),
-            number(self.packets[0].mean),
-            self.packets(Carrier::Paper).text(),
-            self.packets(Carrier::Default).text(),
-            misses.join(", "),
-        ]
-    }
 }
 
 impl Judged for Row {
@@ -147,6 +130,23 @@ impl Judged for Row {
         let misses: Vec<&str> = self.misses().into_iter().map(Goal::name).collect();
         let ratio = self.delay(Carrier::Default).text();
         format!("{} (delay {ratio}; misses {})", self.scenario, misses.join(", "))
+    }
+
+    /// The table's row: number, name, runs, and both metrics side by side.
+    fn cells(&self) -> Vec<String> {
+        let misses = self.misses().into_iter().map(Goal::name).collect::<Vec<_>>();
+        vec![
+            self.number.to_string(),
+            self.scenario.name(),
+            self.delays[0].runs.to_string(),
+            mean(&self.delays[0]),
+            self.delay(Carrier::Paper).text(),
+            self.delay(Carrier::Default).text(),
+            number(self.packets[0].mean),
+            self.packets(Carrier::Paper).text(),
+            self.packets(Carrier::Default).text(),
+            misses.join(", "),
+        ]
     }
 }
 

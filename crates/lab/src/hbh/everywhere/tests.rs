@@ -1,6 +1,5 @@
 //! The verdict on made-up results, both ways, and runs that must be what their names say.
 
-use super::finding::judge;
 use super::matrix::scenarios;
 use super::row::{Goal, Row};
 use super::run::{DELAY, PACKETS, RESUME};
@@ -135,7 +134,7 @@ fn one_place_that_falls_short_changes_the_verdict_and_is_named() {
         let slow = slow.map(|number| scenarios()[number]);
         let slower = Ours { delays: [20.0; 3], ..FINE };
         let ours = |it: &Scenario| if slow.as_ref() == Some(it) { slower } else { FINE };
-        judge(&made_up(&scenarios(), Exact(10.0), ours))
+        everywhere::judge::<Hbh>(&made_up(&scenarios(), Exact(10.0), ours))
     };
 
     let (all_fine, one_slow) = (finding(None), finding(Some(7)));

@@ -26,16 +26,14 @@ const JAIN: Metric = "jain";
 const LEAST: Metric = "least";
 const SHARE: Metric = "share";
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-fair",
-        group: GROUP,
-        text: "stations with HF-PEP that share a frequency and always have something to send have equal \
-               shares of it, whichever way their transfers go",
-        source: "goals of this project; the white paper has one pair of stations",
-        experiment: || Experiment::new(places(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-fair",
+    group: GROUP,
+    text: "stations with HF-PEP that share a frequency and always have something to send have equal \
+           shares of it, whichever way their transfers go",
+    source: "goals of this project; the white paper has one pair of stations",
+    experiment: || Experiment::new(places(), judge),
+};
 
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,16 +24,14 @@ const TIME: Metric = "time";
 /// The share of the time in which the receiver's station sends TCP's acknowledgements.
 const ANSWERS: Metric = "answers";
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-headers",
-        group: GROUP,
-        text: "compressed headers of IP, UDP, ICMP and TCP make messages, answers and transfers over IP Client take \
-               fewer octets on the air and no more time at 75 to 1200 bit/s, announcements included",
-        source: "goals of this project",
-        experiment: || Experiment::new(places(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-headers",
+    group: GROUP,
+    text: "compressed headers of IP, UDP, ICMP and TCP make messages, answers and transfers over IP Client take \
+           fewer octets on the air and no more time at 75 to 1200 bit/s, announcements included",
+    source: "goals of this project",
+    experiment: || Experiment::new(places(), judge),
+};
 
 /// The loads and speeds; at 75 bit/s a connection of TCP breaks before its first segment is through.
 fn cases() -> Vec<(Load, u32)> {

@@ -12,16 +12,14 @@ use crate::prelude::*;
 /// The speeds for transferring 1 kB, with its confirmation.
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-first-data",
-        group: GROUP,
-        text: "sending the first data of a connection with the header of HF-PEP saves a round trip \
-               over HF",
-        source: "TCP over HF radio, HF-PEP protocol",
-        experiment: || Experiment::new(links(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-first-data",
+    group: GROUP,
+    text: "sending the first data of a connection with the header of HF-PEP saves a round trip \
+           over HF",
+    source: "TCP over HF radio, HF-PEP protocol",
+    experiment: || Experiment::new(links(), judge),
+};
 
 fn waiting(speed: u32) -> Link {
     over_pep(Row { speed, kilobytes: 1, published: None }.link(MODE, radio::FASTEST, BUFFER), false)

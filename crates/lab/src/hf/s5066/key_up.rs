@@ -40,14 +40,13 @@ pub fn figure(points: &[Point]) -> Figure {
         let ours = ours.map(|it| Mark::measured(it.x, &it.y));
         series.push(Series::new(format!("ours, {what}"), ink, ours));
     }
-    Figure::new(
-        "hf-s5066-key-up",
-        "The cost of a radio that is slow to key up",
-        format!("Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"),
-    )
-    .over(Axis::linear("Key-up of both radios", "s"))
-    .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
-    .with(series)
+    Figure::new("hf-s5066-key-up", "The cost of a radio that is slow to key up")
+        .under(format!(
+            "Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"
+        ))
+        .over(Axis::linear("Key-up of both radios", "s"))
+        .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
+        .with(series)
 }
 
 /// Where the axis begins.

@@ -49,17 +49,15 @@ const PAIR_GOAL: f64 = 0.97;
 /// The goal for the utilisation of bulk data alone at [`SPEED`].
 const BULK_GOAL: f64 = 0.95;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "hf-shared",
-        group: GROUP,
-        text: "on a frequency that several stations share everybody has a turn within a bound, equal \
-               flows have equal shares, what is urgent waits for seconds beside saturated bulk, and \
-               a lone pair hardly pays for it",
-        source: "goals of this project; the white paper has one pair of stations",
-        experiment: || Experiment::new(places(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "hf-shared",
+    group: GROUP,
+    text: "on a frequency that several stations share everybody has a turn within a bound, equal \
+           flows have equal shares, what is urgent waits for seconds beside saturated bulk, and \
+           a lone pair hardly pays for it",
+    source: "goals of this project; the white paper has one pair of stations",
+    experiment: || Experiment::new(places(), judge),
+};
 
 /// The traffic of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -300,21 +298,20 @@ fn waiting(points: &[Point]) -> Figure {
         let marks = points.iter().filter(|it| it.line.series == of);
         Series::new(name, ink, marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))))
     };
-    Figure::new(
-        "hf-shared-waits",
-        "The longest wait on a frequency that never rests",
-        "100 octets: of priority 15 beside bulk, and from a third station beside a pair",
-    )
-    .over(Axis::log("Rate", "bit/s").with_ticks(SPEEDS.map(f64::from)))
-    .up(Axis::log("Longest wait of an hour", "s"))
-    .with(vec![
-        bound("bound of a turn", "turn", Ink::Limit),
-        bound("bound against bulk", "urgent-other", Ink::Goal),
-        series("a third station's turn", "turn", Ink::Tcp),
-        series("urgent, against bulk", "urgent-other", Ink::Paper),
-        series("urgent, with bulk", "urgent-same", Ink::Default),
-    ])
-    .noting("Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against).")
+    Figure::new("hf-shared-waits", "The longest wait on a frequency that never rests")
+        .under("100 octets: of priority 15 beside bulk, and from a third station beside a pair")
+        .over(Axis::log("Rate", "bit/s").with_ticks(SPEEDS.map(f64::from)))
+        .up(Axis::log("Longest wait of an hour", "s"))
+        .with(vec![
+            bound("bound of a turn", "turn", Ink::Limit),
+            bound("bound against bulk", "urgent-other", Ink::Goal),
+            series("a third station's turn", "turn", Ink::Tcp),
+            series("urgent, against bulk", "urgent-other", Ink::Paper),
+            series("urgent, with bulk", "urgent-same", Ink::Default),
+        ])
+        .noting(
+            "Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against).",
+        )
 }
 
 fn by_priority(runs: &Runs<Shared>) -> Figure {
@@ -325,18 +322,15 @@ fn by_priority(runs: &Runs<Shared>) -> Figure {
         };
         Series::new(label, ink, PRIORITIES.map(mark))
     };
-    Figure::new(
-        "hf-shared-priorities",
-        "Messages beside bulk of priority 0, by their priority",
-        format!("100 octets beside saturated bulk in the same direction, {SPEED} bit/s"),
-    )
-    .over(Axis::linear("Priority", "").with_ticks(PRIORITIES.map(f64::from)))
-    .up(Axis::log("Wait", "s"))
-    .with(vec![
-        series("longest", LONGEST, Ink::Tcp),
-        series("95 of 100 at most", MOST, Ink::Paper),
-        series("half at most", MEDIAN, Ink::Default),
-    ])
+    Figure::new("hf-shared-priorities", "Messages beside bulk of priority 0, by their priority")
+        .under(format!("100 octets beside saturated bulk in the same direction, {SPEED} bit/s"))
+        .over(Axis::linear("Priority", "").with_ticks(PRIORITIES.map(f64::from)))
+        .up(Axis::log("Wait", "s"))
+        .with(vec![
+            series("longest", LONGEST, Ink::Tcp),
+            series("95 of 100 at most", MOST, Ink::Paper),
+            series("half at most", MEDIAN, Ink::Default),
+        ])
 }
 
 fn shares(runs: &Runs<Shared>) -> Figure {
@@ -345,18 +339,15 @@ fn shares(runs: &Runs<Shared>) -> Figure {
         let mark = |stations| Mark::measured(stations as f64, &share(stations));
         Series::new(label, ink, STATIONS.map(mark))
     };
-    Figure::new(
-        "hf-shared-use",
-        "What sharing costs",
-        format!("U_PDUs of all stations together, {SPEED} bit/s"),
-    )
-    .over(Axis::linear("Stations", "").with_ticks(STATIONS.map(|stations| stations as f64)))
-    .up(Axis::linear("Utilisation", ""))
-    .with(vec![
-        series("a flow from each to the next", Case::Ring, Ink::Tcp),
-        series("a flow for each two", Case::Flows, Ink::Paper),
-        series("one flow, the others silent", Case::Pair, Ink::Default),
-    ])
+    Figure::new("hf-shared-use", "What sharing costs")
+        .under(format!("U_PDUs of all stations together, {SPEED} bit/s"))
+        .over(Axis::linear("Stations", "").with_ticks(STATIONS.map(|stations| stations as f64)))
+        .up(Axis::linear("Utilisation", ""))
+        .with(vec![
+            series("a flow from each to the next", Case::Ring, Ink::Tcp),
+            series("a flow for each two", Case::Flows, Ink::Paper),
+            series("one flow, the others silent", Case::Pair, Ink::Default),
+        ])
 }
 
 fn waits_table(runs: &Runs<Shared>) -> Table {

@@ -151,14 +151,10 @@ fn figure(points: &[Point]) -> Figure {
         point.y_unit == LOST && point.x > 0.0 && of_middle && !point.line.series.contains("both")
     };
     let drawn: Vec<Point> = points.iter().filter(is_drawn).cloned().collect();
-    Figure::of(
-        &drawn,
-        "hf-survive",
-        "Seconds lost beyond an outage in the middle of 200 kB",
-        "9600 bit/s, data away from the host that connects and back to it",
-    )
-    .over(Axis::log("Length of the outage, s", ""))
-    .up(Axis::linear("Seconds lost beyond it", ""))
+    Figure::of(&drawn, "hf-survive", "Seconds lost beyond an outage in the middle of 200 kB")
+        .under("9600 bit/s, data away from the host that connects and back to it")
+        .over(Axis::log("Length of the outage, s", ""))
+        .up(Axis::linear("Seconds lost beyond it", ""))
 }
 
 #[cfg(test)]

@@ -163,14 +163,10 @@ fn figure(points: &[Point]) -> Figure {
         point.y_unit == SECONDS && !is_needless
     };
     let drawn: Vec<Point> = points.iter().filter(is_drawn).cloned().collect();
-    Figure::of(
-        &drawn,
-        "hf-tls",
-        "A page of 10 kB of text over HF-PEP",
-        "From the client's connection until it has all, a clear link",
-    )
-    .over(Axis::log("Speed, bit/s", "").with_ticks(SPEEDS.map(f64::from)))
-    .up(Axis::log("Seconds", ""))
+    Figure::of(&drawn, "hf-tls", "A page of 10 kB of text over HF-PEP")
+        .under("From the client's connection until it has all, a clear link")
+        .over(Axis::log("Speed, bit/s", "").with_ticks(SPEEDS.map(f64::from)))
+        .up(Axis::log("Seconds", ""))
 }
 
 fn assumptions() -> Vec<String> {

@@ -242,6 +242,25 @@ impl Judged for Item {
         };
         format!("{}: {name} {} {than}", self.scenario, ratio.text())
     }
+
+    fn cells(&self) -> Vec<String> {
+        let quantity = self.quantity;
+        let mut row = vec![
+            self.number.to_string(),
+            self.scenario.to_string(),
+            format!("{} [{}]", quantity.name(), quantity.unit()),
+        ];
+        row.extend(Way::ALL.map(|way| mean(self.value(way))));
+        let (than, worse) = self.worst().map_or_else(
+            || (String::new(), String::new()),
+            |(way, ratio)| {
+                let than = if quantity == Quantity::Share { "the rival" } else { way.title() };
+                (than.to_owned(), ratio.text())
+            },
+        );
+        row.extend([worse, than, quantity.goal(&self.scenario).map_or(String::new(), number)]);
+        row
+    }
 }
 
 impl Ratio {

@@ -16,17 +16,7 @@ use crate::everywhere;
 use crate::prelude::*;
 use scenario::Scenario;
 
-/// The claim, which is ours and has a group of its own: it takes minutes.
-pub fn claim() -> Claim {
-    Claim {
-        id: "nc-everywhere",
-        group: "nc-everywhere",
-        text: "whoever switches the tunnel on never regrets it: nowhere is it slower than plain TCP, \
-               are pages or voice later, or does it take more than its share beside others",
-        source: "ours; docs/results/limits.md",
-        experiment: || Experiment::new(everywhere::tries(&matrix::scenarios()), finding::judge),
-    }
-}
+pub use finding::Tunnel;
 
 /// How traffic crosses the path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,6 +1,5 @@
 //! The verdict on made-up results, both ways, and runs that must be what their names say.
 
-use super::finding::judge;
 use super::item::Item;
 use super::item::Quantity::{
     self, Goodput, Octets, Page as PageTime, Share, SlowestPage, VoiceP99,
@@ -154,7 +153,7 @@ fn one_place_that_is_worse_changes_the_verdict_and_is_named_first() {
         let ours = move |it: &Scenario, metric, _| {
             Exact(if slow == Some(*it) && metric == GOODPUT { 0.5 } else { 1.0 })
         };
-        judge(&made_up(&scenarios(), |_| Exact(1.0), ours))
+        everywhere::judge::<Tunnel>(&made_up(&scenarios(), |_| Exact(1.0), ours))
     };
 
     let (fine, slow) = (finding(None), finding(Some(all[3])));
@@ -181,7 +180,7 @@ fn one_place_that_cannot_tell_leaves_the_verdict_open() {
         Exact(if unsure == *it && metric == GOODPUT { value } else { 1.0 })
     };
 
-    let finding = judge(&made_up(&scenarios(), |_| Exact(1.0), ours));
+    let finding = everywhere::judge::<Tunnel>(&made_up(&scenarios(), |_| Exact(1.0), ours));
 
     assert_eq!(finding.verdict, Verdict::Undecided);
     assert!(finding.tables[0].rows.is_empty());
@@ -223,7 +222,7 @@ fn places_that_did_not_run_say_nothing() {
     let chosen = [scenarios()[5]];
     let runs = made_up(&chosen, |_| Exact(1.0), |_, _, _| Exact(1.0));
 
-    let finding = judge(&runs);
+    let finding = everywhere::judge::<Tunnel>(&runs);
 
     assert_eq!(finding.verdict, Verdict::Reproduced);
     assert!(finding.measured.starts_with("in 1 places"), "{}", finding.measured);

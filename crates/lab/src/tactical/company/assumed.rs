@@ -10,16 +10,14 @@ use crate::tactical::GROUP;
 const HOURLY: [u16; 2] = [360, 1_200];
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-sar-assumed",
-        group: GROUP,
-        text: "(ours) that UDP with S/R completes more than TCP at heavy load, and delays less, does not depend on what is \
-               assumed of the net",
-        source: "docs/protocols/channels.md",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-sar-assumed",
+    group: GROUP,
+    text: "(ours) that UDP with S/R completes more than TCP at heavy load, and delays less, does not depend on what is \
+           assumed of the net",
+    source: "docs/protocols/channels.md",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn trials() -> Vec<Trial> {
     let sites = (0..17).map(Site::Assumed);

@@ -17,16 +17,14 @@ const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Coded];
 /// Points in per cent that are no loss.
 const NO_LOSS: f64 = 3.0;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-sar-group",
-        group: GROUP,
-        text: "(asked for by the paper) a directed broadcast for which it is noted who has what completes more than sending \
-               everything again; with repairs, each of which serves stations that lost different segments, fewer are sent again",
-        source: "section 5",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-sar-group",
+    group: GROUP,
+    text: "(asked for by the paper) a directed broadcast for which it is noted who has what completes more than sending \
+           everything again; with repairs, each of which serves stations that lost different segments, fewer are sent again",
+    source: "section 5",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn to_all(carrier: Carrier, loss: u8) -> Trial {
     Trial::new(carrier, HOURLY).of(OCTETS).at(Site::ToAll { stations: STATIONS, loss })

@@ -14,16 +14,14 @@ const HOURLY: u16 = 360;
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 const SITES: [(Site, &str); 2] = [(Site::Net(16), "16 stations"), (Site::Net(5), "5 stations")];
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-sar-large",
-        group: GROUP,
-        text: "for messages longer than a segment (3968 bits) the advantage of UDP with S/R widens; on a platoon's net the \
-               conclusions are the same",
-        source: "section 4.2",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-sar-large",
+    group: GROUP,
+    text: "for messages longer than a segment (3968 bits) the advantage of UDP with S/R widens; on a platoon's net the \
+           conclusions are the same",
+    source: "section 4.2",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 /// Messages of this size at this many bits a second.
 fn at(carrier: Carrier, octets: u16, bits: f64, site: Site) -> Trial {
@@ -91,21 +89,12 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     let mut tables = Vec::new();
     for (site, name) in SITES {
         for (metric, title) in [(DELAY, "Delay in seconds"), (TOLD, "Completed, in per cent")] {
-            let columns: Vec<(String, (Carrier, u16))> = CARRIERS
-                .into_iter()
-                .flat_map(|carrier| {
-                    OCTETS
-                        .map(|octets| (format!("{}, {octets}", carrier.title()), (carrier, octets)))
-                })
-                .collect();
-            let rows = BITS.map(|bits| (format!("{bits:.0} bit/s"), bits));
+            let columns = CARRIERS.map(|carrier| OCTETS.map(|octets| (carrier, octets))).concat();
             tables.push(Table::new(
                 format!("{title}, {name}, by octets of a message"),
-                ("rate", &columns),
-                &rows,
-                |(carrier, octets), bits| {
-                    mean(&runs.at(&at(*carrier, *octets, *bits, site), metric))
-                },
+                ("rate", named(columns, |(it, octets)| format!("{}, {octets}", it.title()))),
+                named(BITS, |bits| format!("{bits:.0} bit/s")),
+                |(carrier, octets), bits| runs.at(&at(carrier, octets, bits, site), metric),
             ));
         }
     }
@@ -124,14 +113,10 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         |(carrier, _, octets), bits| at(carrier, octets, bits, Site::Net(16)),
     );
     let points = sweep.points(DELAY, SECONDS);
-    let figure = Figure::of(
-        &points,
-        "tac-sar-large",
-        "Messages of one segment, three and five",
-        "16 stations on 16 kbit/s",
-    )
-    .over(rate_axis())
-    .up(Axis::log("Delay", SECONDS));
+    let figure = Figure::of(&points, "tac-sar-large", "Messages of one segment, three and five")
+        .under("16 stations on 16 kbit/s")
+        .over(rate_axis())
+        .up(Axis::log("Delay", SECONDS));
     let completed: Vec<Point> =
         runs.points(TOLD, PERCENT, |it| it.site == Site::Net(16) && it.octets == 2_000);
     Finding {

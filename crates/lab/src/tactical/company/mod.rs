@@ -44,10 +44,10 @@ const PERCENT: &str = "%";
 
 /// The claims about it, in the order of the paper, and then ours.
 pub fn claims() -> Vec<Claim> {
-    let mut claims = vec![timeouts::claim()];
-    claims.extend(rates::claims());
-    claims.extend([large::claim(), assumed::claim()]);
-    claims.extend([better::claim(), guess::claim(), group::claim()]);
+    let mut claims = vec![timeouts::CLAIM];
+    claims.extend(rates::CLAIMS);
+    claims.extend([large::CLAIM, assumed::CLAIM]);
+    claims.extend([better::CLAIM, guess::CLAIM, group::CLAIM]);
     claims
 }
 

@@ -19,25 +19,23 @@ const COMPARED: [Carrier; 2] = [Carrier::Seed, Carrier::Tcp];
 /// All that are drawn.
 const DRAWN: [Carrier; 4] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp, Carrier::Kept];
 
-pub fn claims() -> [Claim; 2] {
-    [
-        Claim {
-            id: "tac-sar-completion",
-            group: GROUP,
-            text: "on a net of 16 stations and 16 kbit/s UDP with S/R completes more messages than TCP as traffic grows; at light \
-                   load they hardly differ",
-            source: "section 4.2, figure 5",
-            experiment: || Experiment::new(trials(), judge_completion),
-        },
-        Claim {
-            id: "tac-sar-delay",
-            group: GROUP,
-            text: "its delay is lower, the more so with more traffic; the time in which TCP sets up a connection grows with load",
-            source: "section 4.2, figure 6",
-            experiment: || Experiment::new(trials(), judge_delay),
-        },
-    ]
-}
+pub const CLAIMS: [Claim; 2] = [
+    Claim {
+        id: "tac-sar-completion",
+        group: GROUP,
+        text: "on a net of 16 stations and 16 kbit/s UDP with S/R completes more messages than TCP as traffic grows; at light \
+               load they hardly differ",
+        source: "section 4.2, figure 5",
+        experiment: || Experiment::new(trials(), judge_completion),
+    },
+    Claim {
+        id: "tac-sar-delay",
+        group: GROUP,
+        text: "its delay is lower, the more so with more traffic; the time in which TCP sets up a connection grows with load",
+        source: "section 4.2, figure 6",
+        experiment: || Experiment::new(trials(), judge_delay),
+    },
+];
 
 /// All carriers at all rates; the paper's in a platoon's net too.
 pub fn trials() -> Vec<Trial> {
@@ -94,14 +92,10 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
     let platoon = runs.points(TOLD, PERCENT, |it| !is_company(it));
     let busy = runs.points(BUSY, PERCENT, is_company);
     let sent = runs.points(TRANSMISSIONS, "a message", is_company);
-    let figure = Figure::of(
-        &points,
-        "tac-sar-completion",
-        "Messages that are completed",
-        "128 octets, 16 stations on 16 kbit/s",
-    )
-    .over(rate_axis())
-    .up(Axis::linear("Completed", PERCENT));
+    let figure = Figure::of(&points, "tac-sar-completion", "Messages that are completed")
+        .under("128 octets, 16 stations on 16 kbit/s")
+        .over(rate_axis())
+        .up(Axis::linear("Completed", PERCENT));
     Finding {
         figures: vec![figure],
         tables: vec![
@@ -170,14 +164,10 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         let line = Line::new("tcp-set-up", "TCP: until a connection is set up", Ink::Limit);
         Point::new(line, trial.x(), (set_up(hourly), SECONDS))
     }));
-    let figure = Figure::of(
-        &points,
-        "tac-sar-delay",
-        "How long messages take",
-        "128 octets, 16 stations on 16 kbit/s",
-    )
-    .over(rate_axis())
-    .up(Axis::log("Delay", SECONDS));
+    let figure = Figure::of(&points, "tac-sar-delay", "How long messages take")
+        .under("128 octets, 16 stations on 16 kbit/s")
+        .over(rate_axis())
+        .up(Axis::log("Delay", SECONDS));
     Finding {
         figures: vec![figure],
         tables,

@@ -18,16 +18,14 @@ const SHORT: f64 = 1.5;
 /// The greatest delay, as a ratio to the best delay among these timeouts.
 const LATER: f64 = 1.1;
 
-pub fn claim() -> Claim {
-    Claim {
-        id: "tac-sar-timeouts",
-        group: GROUP,
-        text: "the timeouts with which UDP with S/R and TCP are compared are the best of each: of those that complete most \
-               messages, one with the least delay",
-        source: "section 4.1, which does not say which they are",
-        experiment: || Experiment::new(trials(), judge),
-    }
-}
+pub const CLAIM: Claim = Claim {
+    id: "tac-sar-timeouts",
+    group: GROUP,
+    text: "the timeouts with which UDP with S/R and TCP are compared are the best of each: of those that complete most \
+           messages, one with the least delay",
+    source: "section 4.1, which does not say which they are",
+    experiment: || Experiment::new(trials(), judge),
+};
 
 fn trial(carrier: Carrier, timeout: u16, hourly: u16) -> Trial {
     Trial { timeout, purpose: Purpose::Choose, ..Trial::new(carrier, hourly) }
@@ -93,10 +91,12 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     let subtitle = "128 octets in a net of 16 stations, mean of three loads";
     Finding {
         figures: vec![
-            Figure::of(&complete, "tac-sar-timeouts", "Messages that are completed", subtitle)
+            Figure::of(&complete, "tac-sar-timeouts", "Messages that are completed")
+                .under(subtitle)
                 .over(ticks())
                 .up(Axis::linear("Completed", PERCENT)),
-            Figure::of(&delay, "tac-sar-timeouts-delay", "How long messages take", subtitle)
+            Figure::of(&delay, "tac-sar-timeouts-delay", "How long messages take")
+                .under(subtitle)
                 .over(ticks())
                 .up(Axis::log("Delay", SECONDS)),
         ],
