@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use base::entropy::{Entropy, NoRandomness};
 use base::keys::NoKey;
-use nix::unistd::{Gid, User, geteuid};
+use nix::libc::EACCES;
+use nix::unistd::{Gid, Group, User, geteuid};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
@@ -53,6 +54,14 @@ pub enum KeyFile {
         /// Its permissions.
         mode: u32,
     },
+    /// The gateway's user may not read it, as a service that is never root.
+    #[error("user {user} may not read it: as root, `{remedy}`")]
+    Forbidden {
+        /// Who reads it.
+        user: u32,
+        /// The command that lets this user read it.
+        remedy: String,
+    },
     /// It cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
@@ -96,12 +105,26 @@ pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
 /// # Errors
 /// When others may read or change it, or it cannot be opened.
 pub fn open(path: &Path) -> Result<File, KeyFile> {
-    let file = files::open(path)?;
+    let file = files::open(path).map_err(|error| match error.raw_os_error() {
+        Some(EACCES) => forbidden(path),
+        _ => error.into(),
+    })?;
     // Of the file that is read, should the name be another's by now.
     let metadata = file.metadata()?;
     let is_own_group = own_group() == Some(metadata.gid());
     is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw(), is_own_group)?;
     Ok(file)
+}
+
+/// Says how this user may read a key of root's.
+fn forbidden(path: &Path) -> KeyFile {
+    let (user, path) = (geteuid().as_raw(), path.display());
+    let group = own_group().and_then(|group| Group::from_gid(Gid::from_raw(group)).ok()?);
+    let remedy = match group {
+        Some(group) => format!("chgrp {} {path} && chmod 640 {path}", group.name),
+        None => format!("chown {user} {path}"),
+    };
+    KeyFile::Forbidden { user, remedy }
 }
 
 /// Names the owners allowed for a file that this user reads.

@@ -54,7 +54,8 @@ struct Out {
 fn here(from: impl Display) -> String {
     format!(
         "sudo mkdir -p /etc/trackway && sudo cp -i {from}/* /etc/trackway\n  \
-         sudo trackway run /etc/trackway/gateway.toml   # or, with the package: sudo systemctl restart trackway"
+         sudo trackway run /etc/trackway/gateway.toml\n  \
+         # as the package's service: sudo chmod -f 640 /etc/trackway/*.key; sudo systemctl restart trackway"
     )
 }
 

@@ -352,7 +352,8 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
         KeyFile::Unreadable(error) if error.kind() == std::io::ErrorKind::NotFound => {
             format!("; `trackway keygen --out {file}` makes one")
         }
-        KeyFile::Foreign { .. }
+        KeyFile::Forbidden { .. }
+        | KeyFile::Foreign { .. }
         | KeyFile::Long
         | KeyFile::Malformed(_)
         | KeyFile::Open { .. }
