@@ -29,4 +29,5 @@ mod split;
 mod standby;
 mod storm;
 mod tunnel;
+mod walks;
 mod ways;
