@@ -93,6 +93,8 @@ struct Drive<'a, C> {
     count: u64,
     recorded: VecDeque<(usize, usize, Vec<u8>)>,
     stalled: Vec<Time>,
+    /// For each node what arrived during its stall, in order: sender and octets.
+    inbox: Vec<VecDeque<(usize, Vec<u8>)>>,
     /// Until when nothing passes, from and to.
     parted: BTreeMap<(usize, usize), Time>,
     busy: Vec<Time>,
@@ -104,7 +106,7 @@ struct Drive<'a, C> {
     trace: Option<&'a mut dyn FnMut(&str)>,
 }
 
-/// Runs a course over cores made for it. `until` ends the run early; Events are reported to
+/// Runs a course over cores made for it. `until` ends the run early; events are reported to
 /// `trace`.
 pub fn run<'a, C: Cores>(
     course: &'a Course,
@@ -127,6 +129,7 @@ pub fn run<'a, C: Cores>(
         count: 0,
         recorded: VecDeque::new(),
         stalled: vec![Time::ZERO; nodes],
+        inbox: vec![VecDeque::new(); nodes],
         parted: BTreeMap::new(),
         busy: vec![Time::ZERO; nodes],
         is_touched: vec![true; nodes],
@@ -187,6 +190,9 @@ impl<C: Cores> Drive<'_, C> {
         self.say(|| "calm".to_owned());
         self.parted.clear();
         self.stalled.fill(self.now);
+        for node in 0..self.course.nodes {
+            self.open_inbox(node)?;
+        }
         for channel in self.channels.iter_mut().flatten() {
             channel.change(config(&self.course.medium.calm()));
         }
@@ -229,21 +235,29 @@ impl<C: Cores> Drive<'_, C> {
         if self.ran.instants > MOST_INSTANTS {
             return Err(format!("spins: {MOST_INSTANTS} instants"));
         }
-        let mut late = Vec::new();
+        for to in 0..self.course.nodes {
+            self.open_inbox(to)?;
+        }
         while let Some(entry) = self.under_way.first_entry() {
             if entry.key().0 > self.now {
                 break;
             }
             let (from, to, octets) = entry.remove();
             if self.stalled[to] > self.now {
-                late.push((self.stalled[to], from, to, octets));
-                continue;
+                self.inbox[to].push_back((from, octets));
+            } else {
+                self.arrive(from, to, &octets)?;
             }
-            self.arrive(from, to, &octets)?;
         }
-        for (at, from, to, octets) in late {
-            self.count += 1;
-            self.under_way.insert((at, self.count), (from, to, octets));
+        Ok(())
+    }
+
+    /// Hands a node everything that arrived during its stall, if the stall is over.
+    fn open_inbox(&mut self, node: usize) -> Kept {
+        while self.stalled[node] <= self.now
+            && let Some((from, octets)) = self.inbox[node].pop_front()
+        {
+            self.arrive(from, node, &octets)?;
         }
         Ok(())
     }
@@ -293,11 +307,17 @@ impl<C: Cores> Drive<'_, C> {
                 // Both ends of a tunnel restart together.
                 self.is_touched.fill(true);
                 self.stalled[node] = self.now;
+                if C::IS_OPEN {
+                    // The socket of a killed process takes its unread datagrams along.
+                    self.inbox[node].clear();
+                }
                 let rng = Rng::stream(self.rng.bits(), "storm restart");
-                self.cores.restart(local, node, rng)
+                self.cores.restart(local, node, rng)?;
+                self.open_inbox(node)
             }
             Event::Stall(_, span) => {
-                self.stalled[node] = self.now + span;
+                // A stall within a longer one changes nothing.
+                self.stalled[node] = self.stalled[node].max(self.now + span);
                 Ok(())
             }
         }
@@ -327,7 +347,8 @@ impl<C: Cores> Drive<'_, C> {
                 continue;
             }
             let local = self.local(node);
-            let is_due = self.cores.next_timeout(node).is_some_and(|due| due <= local);
+            let due = self.cores.next_timeout(node);
+            let is_due = due.is_some_and(|due| due <= local);
             let is_announced = is_due || self.is_touched[node];
             self.cores.handle_timeout(local, node);
             self.is_later(node, local)?;
@@ -342,7 +363,8 @@ impl<C: Cores> Drive<'_, C> {
                 };
                 if !is_announced {
                     return Err(format!(
-                        "unannounced: node {node} sends at {local} what it did not announce"
+                        "unannounced: node {node} sends {} at {local}, and announced {due:?}",
+                        head(&out)
                     ));
                 }
                 sent += 1;
@@ -392,7 +414,7 @@ impl<C: Cores> Drive<'_, C> {
         let arrives = fate.arrives_at.filter(|_| !is_parted);
         self.say(|| {
             let fate = arrives.map_or("lost".to_owned(), |at| format!("arrives at {at}"));
-            format!("{from} > {to}: {} octets, {fate}", octets.len())
+            format!("{from} > {to}: {} octets, {fate}: {}", octets.len(), head(octets))
         });
         let local = self.local(from);
         self.cores.told(local, from, tag, arrives.is_some());
@@ -432,6 +454,14 @@ impl<C: Cores> Drive<'_, C> {
         }
     }
 }
+
+/// The first octets of a datagram in hexadecimal.
+fn head(octets: &[u8]) -> String {
+    octets.iter().take(HEAD).map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Octets of a datagram that a trace shows.
+const HEAD: usize = 24;
 
 /// The nodes' clocks begin at this time, not at zero, so times before the start exist.
 const EPOCH: Duration = Duration::from_secs(1_000);

@@ -690,6 +690,10 @@ impl Tunnel {
             let rtt = self.stalling_rtt();
             let Some(popped) = self.queue.pop(now, room, dscp, rtt, &mut symbol) else {
                 symbol.truncate(start);
+                // The queue may have dropped short packets just now and have come to a long one.
+                if symbol.is_empty() && self.is_next_cut() {
+                    continue;
+                }
                 break;
             };
             dscp = self.config.copy_dscp.then_some(popped.dscp);
@@ -738,6 +742,13 @@ impl Tunnel {
         self.recorder.begin_cut(Cut::new(packet, popped.flow, popped.dscp));
         self.stats.inner.packets_cut += 1;
         Some(popped)
+    }
+
+    /// Whether the next packet has to be cut. Packets that cannot be sent at all are dropped first.
+    fn is_next_cut(&mut self) -> bool {
+        let too_long = self.queue.drop_longer(self.mtu());
+        self.note_too_long(too_long);
+        self.queue.next_size().is_some_and(|next| next > self.whole())
     }
 
     /// Whether packets, or the rest of one, wait to be sent.

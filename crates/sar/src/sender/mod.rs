@@ -733,8 +733,12 @@ impl Sender {
         };
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let had_answered = transfer.destinations()[index].has_answered();
-        // A receiver's unsolicited report may be older than the question.
-        let is_answer = !self.config.profile.polls() || is_final && transfer.settle(mask);
+        // Without P nothing tells an answer from an unsolicited report, and reports come for ever. So an answer needs
+        // a question in flight. With P, an unsolicited report may be older than the question.
+        let is_answer = match self.config.profile.polls() {
+            true => is_final && transfer.settle(mask),
+            false => transfer.oldest_poll().is_some(),
+        };
         match transfer.handle_mask(index, mask, is_answer) {
             Worth::Forged => {
                 self.answered.forged += 1;
