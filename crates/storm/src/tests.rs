@@ -17,11 +17,15 @@ fn no_rule_is_broken_in_some_seeds() {
 /// Courses that broke a rule before the repair, with the events that were enough.
 #[test]
 fn courses_that_once_broke_a_rule_keep_it() {
-    let found: [(Service, u64, &[usize]); 5] = [
+    let found: [(Service, u64, &[usize]); 7] = [
         // A transfer of profile `seed` went on for ever: unsolicited reports counted as answers.
         (Service::Sar, 0x1_01fc, &[80, 82, 85, 86]),
         // A tunnel stopped: its queue had dropped a short packet, and the next one had to be cut.
         (Service::Tunnel, 0x218, &[81, 83, 86, 88, 89, 90, 91, 96]),
+        // A transfer waited for ever: the window of its destination had shrunk, and it had asked nothing.
+        (Service::Sar, 0x3400_03c9, &[0, 1, 5, 6, 7, 9, 13, 16, 17, 19, 24]),
+        // Rounds of probes for the path MTU took all the room of a slow path, and no packet went.
+        (Service::Tunnel, 0x3400_03bb, &[41]),
         // The end of a short stall within a longer one put datagrams in another order.
         (Service::Slep, 0x1_0583, &[14, 17, 19, 27]),
         (Service::Tunnel, 0x17, &[57, 58, 73, 81]),

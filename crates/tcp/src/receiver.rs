@@ -289,3 +289,39 @@ impl Receiver {
 fn buffer(config: &Config) -> u64 {
     u64::try_from(config.receive_buffer).unwrap_or(u64::MAX).clamp(1, 1 << 30)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shift of the window field.
+    const SHIFT: u8 = 7;
+
+    fn receiver() -> Receiver {
+        Receiver::new(&Config::default(), 1_000, SHIFT, 1_460)
+    }
+
+    #[test]
+    fn a_fin_beyond_the_window_is_not_taken() {
+        let mut receiver = receiver();
+
+        receiver.take_fin(receiver.edge());
+        assert_eq!(receiver.fin, None);
+
+        receiver.take_fin(receiver.next());
+        assert_eq!(receiver.fin, Some(receiver.next()));
+    }
+
+    #[test]
+    fn the_right_edge_of_the_window_never_moves_back() {
+        let mut receiver = receiver();
+        receiver.advertise();
+        let edge = receiver.edge();
+
+        // The window is no whole number of units of its field now, which says less than was allowed.
+        receiver.take(Time::ZERO, receiver.next(), &[7], &mut Received::default());
+        receiver.advertise();
+
+        assert_eq!(receiver.edge(), edge);
+    }
+}

@@ -79,6 +79,9 @@ pub struct Tunnel {
     next_number: u64,
     /// A small source of which a second copy is sent unasked, and when.
     copy: Option<(u64, Time)>,
+    /// Whether a round of probes for the path MTU is over and no data has gone since: on a slow path the next round would
+    /// take all its room, so waiting packets go first.
+    yields: bool,
     /// Memory for a repair.
     symbol: Vec<u8>,
 
@@ -144,6 +147,7 @@ impl Tunnel {
             silence: Silence::new(now),
             next_number: 0,
             copy: None,
+            yields: false,
             symbol: Vec::new(),
             receiver: Receiver::new(
                 config.window,
@@ -552,12 +556,19 @@ impl Tunnel {
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         self.seen = now;
         out.clear();
+        if self.yields
+            && self.has_packets()
+            && let Some(transmit) = self.poll_data(now, out)
+        {
+            return Some(transmit);
+        }
         if let Some(size) = self.mtu.poll_probe(now, self.known_rtt(), self.rate.rate()) {
             let padding = size - self.config.overhead - FLAGS;
             let body = Body::Probe { padding };
             Message { body, ..Message::default() }.emit(out);
             let passing = self.mtu.confirmed();
             self.reported.handle_probe_sent(self.next_number, size, passing);
+            self.yields |= self.mtu.next_probe().is_none();
             return Some(self.account(now, out, Carried::Other, true));
         }
         if let Some(size) = self.probe_replies.pop_front() {
@@ -569,15 +580,22 @@ impl Tunnel {
         if self.reporter.is_due(now) && !self.has_room_for_report(now) {
             return Some(self.send_report(now, out));
         }
-        if !self.liveness.is_down() && self.may_send(now) {
-            if let Some(transmit) = self.send_data(now, out) {
-                return Some(transmit);
-            }
-            if !self.has_packets() && !self.silence.is_on() {
-                self.rate.handle_idle(now);
-            }
+        if let Some(transmit) = self.poll_data(now, out) {
+            return Some(transmit);
         }
         self.reporter.is_due(now).then(|| self.send_report(now, out))
+    }
+
+    /// The next source or equation, as the rate allows.
+    fn poll_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.liveness.is_down() || !self.may_send(now) {
+            return None;
+        }
+        let transmit = self.send_data(now, out);
+        if transmit.is_none() && !self.has_packets() && !self.silence.is_on() {
+            self.rate.handle_idle(now);
+        }
+        transmit
     }
 
     /// When each kind of datagram may be sent, which may be in the past.
@@ -876,6 +894,7 @@ impl Tunnel {
         self.sender.note(now, carried, octets, self.rate.rtt());
         self.rate.handle_sent(now, number, octets);
         if carried != Carried::Other {
+            self.yields = false;
             self.silence.handle_sent(now);
             self.liveness.handle_sent(now);
         }

@@ -614,14 +614,18 @@ impl Sender {
         if self.paced_until.is_some_and(|until| until > now) {
             return None;
         }
-        let (_, serial) = self.choose()?;
-        let is_held = !self.has_queue(serial, 2);
-        let mut transfer = self.transfers.remove(&serial)?;
-        let window = self.window(&transfer);
-        let Some(next) = transfer.next(&self.config, window) else {
+        let (serial, mut transfer, window, next) = loop {
+            let (_, serial) = self.choose()?;
+            let transfer = self.transfers.remove(&serial)?;
+            let window = self.window(&transfer);
+            if let Some(next) = transfer.next(&self.config, window) {
+                break (serial, transfer, window, next);
+            }
+            // The window has shrunk since the transfer was noted. It asks now if nothing else makes anyone answer.
             self.transfers.insert(serial, transfer);
-            return None;
+            self.refresh(serial);
         };
+        let is_held = !self.has_queue_of(&transfer, 2);
         let asks = transfer.handle_sent(&self.config, (window, is_held), next);
         let polls = asks && self.config.profile.polls();
         out.clear();
@@ -672,7 +676,10 @@ impl Sender {
 
     /// Whether so many more segments of a transfer may be under way.
     fn has_queue(&self, serial: u16, segments: u64) -> bool {
-        let Some(transfer) = self.transfers.get(&serial) else { return false };
+        self.transfers.get(&serial).is_some_and(|it| self.has_queue_of(it, segments))
+    }
+
+    fn has_queue_of(&self, transfer: &Outgoing, segments: u64) -> bool {
         let queue = u64::from(self.room.octets());
         let most = match transfer.precedence() >= Precedence::IMMEDIATE {
             true => queue,
@@ -681,6 +688,20 @@ impl Sender {
         let more = segments * u64::from(transfer.segment_octets());
         let is_first = segments == 1 && self.in_flight == 0;
         !transfer.is_acknowledged() || is_first || self.in_flight + more <= most
+    }
+
+    /// The room may have shrunk below what is in flight. Octets in flight are freed by answers alone, so transfers that
+    /// have no more room and have asked nothing ask now: otherwise they would wait for ever.
+    fn ask_held(&mut self) {
+        let all = self.new.iter().map(|(_, serial)| *serial);
+        let held: Vec<u16> = all.filter(|serial| !self.has_queue(*serial, 1)).collect();
+        for serial in held {
+            let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
+            if transfer.outstanding() > 0 && transfer.is_stuck() {
+                transfer.ask_all();
+                self.refresh(serial);
+            }
+        }
     }
 
     /// How long to wait for answers to a question that is sent now.
@@ -833,6 +854,7 @@ impl Sender {
             Timed::Clean { trip, load, octets } => {
                 if let Some(trip) = self.peers.measure(now, address, (trip, load)) {
                     self.room.handle_trip(now, trip, load, octets);
+                    self.ask_held();
                 }
             }
         }
@@ -903,7 +925,9 @@ impl Sender {
         if !transfer.is_quiet() {
             // Whoever has been dead for long tells nothing of the way to others.
             self.room.handle_silence();
+            self.ask_held();
         }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.handle_silence();
         // Group members that have the whole message have answered too.
         let is_any_done = self.config.profile == Profile::Default

@@ -158,6 +158,21 @@ fn a_message_that_is_too_long_is_not_begun() {
 }
 
 #[test]
+fn a_message_that_began_with_its_short_end_is_no_longer_than_allowed() {
+    let mut config = Config::default();
+    config.limits.message = 500;
+    let mut node = node(config);
+    let end = Place::new(10, 10).unwrap();
+    let end = Body::Data { is_acknowledged: true, polls: false, place: end, data: &[7; 10] };
+    tell(&mut node, 1, PORTS, 1, end);
+    assert_eq!(node.stats().levels.reassemblies, 1, "ten such segments would fit");
+
+    tell(&mut node, 1, PORTS, 1, data(1, 10, false));
+
+    assert_eq!(node.stats().received.too_large, 1);
+}
+
+#[test]
 fn segments_that_do_not_fit_are_left_out() {
     let mut node = node(Config::default());
     tell(&mut node, 3, PORTS, 1, data(1, 4, false));

@@ -771,7 +771,9 @@ impl Rate {
     /// Ends startup on a path that drops datagrams in excess of its capacity.
     fn fill(&mut self, full: Full) {
         self.phase = Phase::Cruise;
-        self.window = (full.datagrams * self.datagram).clamp(LEAST * self.datagram, self.window);
+        // Datagrams may have grown since the window was bounded, so that it is below the least now.
+        let window = (full.datagrams * self.datagram).min(self.window);
+        self.window = window.max(LEAST * self.datagram);
         self.losses.ambient.set(full.loss);
         self.round.clear();
         self.round_end = self.flight.next();
