@@ -16,6 +16,7 @@ mod failure;
 mod hand_over;
 #[cfg(feature = "laboratory")]
 mod hf;
+mod import;
 mod init;
 mod keep_files;
 mod keep_folder;
@@ -28,6 +29,7 @@ mod log;
 mod man;
 mod messages;
 mod parameters;
+mod peer;
 mod reload;
 mod run;
 mod schema;
@@ -65,6 +67,7 @@ enum Command {
     HandOver(hand_over::Args),
     #[cfg(feature = "laboratory")]
     Hf(Box<hf::Args>),
+    Import(import::Args),
     Init(init::Args),
     KeepFiles(keep_files::Args),
     KeepFolder(keep_folder::Args),
@@ -75,6 +78,7 @@ enum Command {
     Link(Box<link::Args>),
     Man(man::Args),
     Parameters(parameters::Args),
+    Peer(peer::Args),
     Receive(messages::receive::Args),
     Reload(reload::Args),
     Run(run::Args),
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Command::HandOver(args) => hand_over::run(args),
         #[cfg(feature = "laboratory")]
         Command::Hf(args) => hf::run(*args),
+        Command::Import(args) => import::run(args),
         Command::Init(args) => init::run(args),
         Command::KeepFiles(args) => keep_files::run(&args),
         Command::KeepFolder(args) => keep_folder::run(&args),
@@ -116,6 +121,7 @@ fn main() -> ExitCode {
         Command::Link(args) => link::run(*args),
         Command::Man(args) => man::run(&args, Cli::command()),
         Command::Parameters(args) => parameters::run(args),
+        Command::Peer(args) => peer::run(args),
         Command::Reload(args) => reload::run(args),
         Command::Receive(args) => messages::receive::run(&args),
         Command::Run(args) => run::run(args),

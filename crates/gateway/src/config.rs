@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 pub mod bearer;
+pub mod edit;
 mod ends;
 mod gre;
 pub mod group;
@@ -142,6 +143,24 @@ impl Config {
     /// When it cannot be read, or with all values in it that are not allowed.
     pub fn read(path: &Path) -> Result<Self, Complaints> {
         let source = Source::take(path, files::open(path), MAX_OCTETS)?;
+        Self::from_source(&source, Some(path.parent().unwrap_or(Path::new(""))))
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn text(path: &Path) -> Result<String, Complaints> {
+        let source = Source::take(path, files::open(path), MAX_OCTETS)?;
+        Ok(source.text().to_owned())
+    }
+
+    /// Checks a text as if it stood in this file, and reads the key files that it names.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn with_text(path: &Path, text: String) -> Result<Self, Complaints> {
+        let source = Source::new(&path.display().to_string(), text);
         Self::from_source(&source, Some(path.parent().unwrap_or(Path::new(""))))
     }
 

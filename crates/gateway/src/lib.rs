@@ -42,6 +42,6 @@ mod trust;
 pub use config::Config;
 pub use service::sar_untrusted;
 pub use supervisor::{
-    HandedOver, NoGateway, Reloaded, Switched, ask_explanation, ask_hand_over, ask_reload,
-    ask_status, ask_switch, keep_files, keep_folder, remove_left, run,
+    HandedOver, NoGateway, Reloaded, Switched, ask_explanation, ask_hand_over, ask_peer,
+    ask_reload, ask_status, ask_switch, keep_files, keep_folder, remove_left, run,
 };

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -118,6 +118,22 @@ pub fn write_private(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> 
     file.finish()
 }
 
+/// Writes a file anew whole, or leaves the previous file. Owner, group and mode are those of the previous file.
+///
+/// # Errors
+/// When there is none, or the file cannot be written, or not with its owner.
+pub fn write_over(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    let before = fs::metadata(path)?;
+    let mut file = WholeFile::create_private(path)?;
+    file.write_all(contents.as_ref())?;
+    let now = file.file.get_ref().metadata()?;
+    if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+        fchown(file.file.get_ref(), Some(before.uid()), Some(before.gid()))?;
+    }
+    file.file.get_ref().set_permissions(before.permissions())?;
+    file.finish()
+}
+
 /// Creates a file readable by its owner alone and replaces an existing one; opens a device or a pipe. For captures,
 /// which grow while a user watches them.
 ///
@@ -186,6 +202,8 @@ fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     struct Folder(PathBuf);
@@ -244,6 +262,21 @@ mod tests {
         assert!(before.iter().all(|mode| *mode != 0o600), "{before:?}");
         assert_eq!(modes(), [0o600; 2]);
         assert!(paths.iter().all(|path| fs::read_to_string(path).unwrap() == "mine"));
+    }
+
+    #[test]
+    fn a_file_that_is_written_over_keeps_its_mode_and_is_not_made_anew() {
+        let folder = Folder::new("over");
+        let path = folder.0.join("node.toml");
+        assert!(write_over(&path, "new").is_err());
+        write_whole(&path, "before").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+
+        write_over(&path, "after").unwrap();
+
+        assert_eq!(fs::read_to_string(&path).unwrap(), "after");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(folder.names(), ["node.toml"]);
     }
 
     #[test]

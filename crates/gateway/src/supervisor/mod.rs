@@ -52,8 +52,8 @@ use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
 
 pub use control::{
-    NoGateway, ask_explanation, ask_hand_over, ask_reload, ask_status, ask_switch, keep_folder,
-    remove_left,
+    NoGateway, ask_explanation, ask_hand_over, ask_peer, ask_reload, ask_status, ask_switch,
+    keep_folder, remove_left,
 };
 pub use hand_over::HandedOver;
 pub use keeper::keep_files;
@@ -65,6 +65,7 @@ use control::{Control, Request};
 use hand_over::Pledge;
 use metrics::Metrics;
 use notify::Notify;
+use reload::Edited;
 use slot::Slot;
 use status::Status;
 use traffic::Traffic;
@@ -80,6 +81,8 @@ struct Supervisor {
     file: PathBuf,
     /// What is in force: the file's, and what was switched since.
     config: Arc<Config>,
+    /// The text of the configuration, if peers were added or removed since the file was read.
+    edited: Option<Edited>,
     traffic: Traffic,
     set_level: Box<dyn FnMut(Level)>,
     /// The last lines of the log.
@@ -276,6 +279,11 @@ impl Driver for Supervisor {
                     let count = workers.len();
                     self.control.answer(now, client, &count);
                 }
+                Request::Peer(change) => {
+                    let outcome = self.change_peers(now, &change);
+                    let file = std::path::absolute(&self.file).unwrap_or(self.file.clone());
+                    self.control.answer(now, client, &(outcome, file));
+                }
                 Request::Reload => {
                     let outcome = self.reload(now);
                     self.control.answer(now, client, &outcome);
@@ -312,6 +320,7 @@ impl Supervisor {
         Ok(Self {
             file: file.to_owned(),
             config: Arc::new(config),
+            edited: None,
             traffic: Traffic::default(),
             set_level: Box::new(|_| {}),
             recent: Recent::default(),

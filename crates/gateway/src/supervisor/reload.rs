@@ -14,11 +14,13 @@ use std::time::Instant;
 
 use base::time::Time;
 use serde::{Deserialize, Serialize};
+use settings::Complaints;
 use tracing::{info, warn};
 
 use super::Supervisor;
 use super::metrics::Metrics;
 use super::traffic::{Switch, Switched};
+use crate::config::edit::{PeerChange, Unchanged};
 use crate::config::{Config, Process};
 use crate::files;
 use crate::linux::rights;
@@ -36,6 +38,15 @@ pub enum Reloaded {
     Refused(String),
 }
 
+/// A configuration with peers that were added or removed since the file was read.
+#[derive(Debug)]
+pub struct Edited {
+    /// Its text.
+    text: String,
+    /// The text that the file had then.
+    in_file: String,
+}
+
 /// All changes in a line.
 fn said(changes: &[String]) -> String {
     if changes.is_empty() { "none".to_owned() } else { changes.join("; ") }
@@ -51,27 +62,99 @@ impl Supervisor {
     }
 
     fn read_again(&mut self, now: Time) -> Reloaded {
-        if !files::is_lasting(&self.file) {
-            let file = self.file.display();
-            let why = format!(
-                "{file} was handed over at the start and is read only once: start the gateway with the name of a file to read it again"
-            );
+        if let Some(why) = self.handed_over() {
             warn!(%why, "configuration not read again: nothing has changed");
             return Reloaded::Refused(why);
         }
-        let config = match Config::read(&self.file) {
-            Ok(mut config) => {
-                self.traffic.apply(&mut config.rules.table);
-                super::warn_of(&config);
-                Arc::new(config)
+        match Config::read(&self.file) {
+            Ok(config) => {
+                let outcome = self.take(now, config);
+                if matches!(outcome, Reloaded::Changed(_)) {
+                    self.edited = None;
+                }
+                outcome
             }
             Err(why) => {
                 for why in why.all() {
                     warn!(%why, "configuration not read again: nothing has changed");
                 }
-                return Reloaded::Invalid(why.to_string());
+                Reloaded::Invalid(why.to_string())
             }
+        }
+    }
+
+    /// Why the file cannot be read again, if so.
+    fn handed_over(&self) -> Option<String> {
+        let file = self.file.display();
+        (!files::is_lasting(&self.file)).then(|| format!(
+            "{file} was handed over at the start and is read only once: start the gateway with the name of a file to read it again"
+        ))
+    }
+
+    /// Adds a peer of the tunnel or removes one, until the file is read again; the service manager is told.
+    pub fn change_peers(&mut self, now: Time, change: &PeerChange) -> Reloaded {
+        self.notify.reloading();
+        let outcome = self.change_text(now, change);
+        self.notify.ready();
+        outcome
+    }
+
+    fn change_text(&mut self, now: Time, change: &PeerChange) -> Reloaded {
+        if let Some(why) = self.handed_over() {
+            return Reloaded::Refused(why);
+        }
+        let invalid = |why: Complaints| Reloaded::Invalid(why.to_string());
+        let in_file = match Config::text(&self.file) {
+            Ok(text) => text,
+            Err(why) => return invalid(why),
         };
+        let (text, before) = match self.in_force(&in_file) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let why = "the file has changed since it was read: `trackway reload` first";
+                return Reloaded::Refused(why.to_owned());
+            }
+            Err(why) => return invalid(why),
+        };
+        let text = match change.apply(&text, &before) {
+            Ok(text) => text,
+            Err(why) => return Reloaded::Refused(why.to_string()),
+        };
+        let after = match Config::with_text(&self.file, text.clone()) {
+            Ok(config) => config,
+            Err(why) => return invalid(why),
+        };
+        if !change.leads(&before, &after) {
+            return Reloaded::Refused(Unchanged::Otherwise.to_string());
+        }
+        let outcome = self.take(now, after);
+        if matches!(outcome, Reloaded::Changed(_)) {
+            self.edited = Some(Edited { text, in_file });
+        }
+        outcome
+    }
+
+    /// The text in force, and what it says: the file's, or the one that it was changed to while the file had the text
+    /// that it has now.
+    fn in_force(&self, in_file: &str) -> Result<Option<(String, Config)>, Complaints> {
+        let edited = self.edited.as_ref().filter(|edited| edited.in_file == in_file);
+        for text in [Some(in_file), edited.map(|edited| edited.text.as_str())].into_iter().flatten()
+        {
+            let config = Config::with_text(&self.file, text.to_owned())?;
+            let mut switched = config.clone();
+            self.traffic.clone().apply(&mut switched.rules.table);
+            if switched == *self.config {
+                return Ok(Some((text.to_owned(), config)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a configuration in force, or leaves the old one.
+    fn take(&mut self, now: Time, mut config: Config) -> Reloaded {
+        self.traffic.apply(&mut config.rules.table);
+        super::warn_of(&config);
+        let config = Arc::new(config);
         if self.config.numbers != config.numbers {
             let why = "host: what is on the host has these numbers: start the gateway again";
             return Reloaded::Refused(why.to_owned());

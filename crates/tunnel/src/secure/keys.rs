@@ -108,6 +108,12 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PresharedKey {
+    /// The secret in base64.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(*self.0)
+    }
+
     /// No secret besides the keys.
     pub(crate) fn none() -> Self {
         Self(Zeroizing::default())

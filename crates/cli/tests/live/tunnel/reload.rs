@@ -41,6 +41,63 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_peer_comes_and_goes_by_command_and_is_written_into_the_file_if_asked() {
+    let mut net = Net::star(2, "--rate 10mbit --delay 5ms");
+    net.write_config_with(0, &net.keys, "", 1..2);
+    for node in 0..3 {
+        net.start(node);
+    }
+    net.expect_ping(0, "10.77.0.2");
+    let transfer = net.transfer(0, 1, ENDLESS);
+    transfer.wait_for(200_000, SOON);
+    let file = net.nets.folder().join("0.toml");
+    let shown = file.display().to_string();
+    let before = fs::read_to_string(&file).unwrap();
+    let add = format!(
+        "{TRACKWAY} peer add van --public-key {} --routes 10.77.0.3/32,fd77::3/128 --endpoint 10.9.2.2:51900",
+        net.keys[2]
+    );
+    let list = format!("{TRACKWAY} peer list");
+    let remove = format!("{TRACKWAY} peer remove van");
+
+    // Until the file is read again.
+    let said = net.run(0, &add);
+    assert_eq!(said, format!("tunnel: peer van added\nnot saved: --save writes it into {shown}\n"));
+    net.expect_ping(0, "10.77.0.3");
+    assert_eq!(net.run(0, &list).lines().count(), 2, "{}", net.run(0, &list));
+    assert!(net.run(0, &list).contains(&net.keys[2]), "{}", net.run(0, &list));
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    let again = net.nets.try_run(&net.nodes[0], &add);
+    let complaint = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert_eq!(again.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("\"van\" is there twice"), "{complaint}");
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer van left\n");
+
+    // For good.
+    let said = net.run(0, &format!("{add} --save"));
+    assert_eq!(said, format!("tunnel: peer van added\nsaved in {shown}\n"));
+    assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "nothing has changed\n");
+    net.expect_ping(0, "10.77.0.3");
+    let said = net.run(0, &format!("{remove} --save"));
+    assert_eq!(said, format!("tunnel: peer van left\nsaved in {shown}\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap().trim_end(), before.trim_end());
+    let unknown = net.nets.try_run(&net.nodes[0], &remove);
+    let complaint = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(complaint.contains("there is no peer \"van\"; there are: peer1"), "{complaint}");
+
+    // What others have written into the file is not put in force by the way.
+    fs::write(&file, format!("log = \"warn\"\n{before}")).unwrap();
+    let stale = net.nets.try_run(&net.nodes[0], &add);
+    let complaint = String::from_utf8_lossy(&stale.stderr).into_owned();
+    assert!(complaint.contains("`trackway reload` first"), "{complaint}");
+
+    transfer.wait_for(transfer.received() + 200_000, SOON);
+    transfer.end();
+    assert_eq!(net.status(0)["tunnels"][0]["sessions"], 1, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
     let mut net = Net::star(2, "--rate 50mbit --delay 5ms");
     net.write_config_with(0, &net.keys, "", 1..2);

@@ -13,6 +13,7 @@ use nix::unistd::{Uid, User};
 use serde::de::DeserializeOwned;
 
 use super::{Request, far};
+use crate::config::edit::PeerChange;
 use crate::explain::{Explanation, Question};
 use crate::supervisor::hand_over::HandedOver;
 use crate::supervisor::reload::Reloaded;
@@ -36,6 +37,14 @@ pub fn ask_status(at: Option<&Path>) -> anyhow::Result<String> {
 /// As [`ask_status`].
 pub fn ask_reload(at: Option<&Path>) -> anyhow::Result<Reloaded> {
     ask_for(at, &Request::Reload)
+}
+
+/// Lets the gateway take another peer of its tunnel, or leave one; returns the outcome, and the gateway's file.
+///
+/// # Errors
+/// As [`ask_status`].
+pub fn ask_peer(at: Option<&Path>, change: PeerChange) -> anyhow::Result<(Reloaded, PathBuf)> {
+    ask_for(at, &Request::Peer(change))
 }
 
 /// Lets the gateway leave its devices to its successor.

@@ -27,11 +27,14 @@ use serde::{Deserialize, Serialize};
 use tracing::debug;
 
 use super::traffic::Switch;
+use crate::config::edit::PeerChange;
 use crate::explain::Question;
 use crate::linux::account::Account;
 use crate::reactor::has_input;
 
-pub use ask::{NoGateway, ask_explanation, ask_hand_over, ask_reload, ask_status, ask_switch};
+pub use ask::{
+    NoGateway, ask_explanation, ask_hand_over, ask_peer, ask_reload, ask_status, ask_switch,
+};
 use place::{Access, Place};
 pub use place::{keep_folder, remove_left};
 
@@ -42,8 +45,8 @@ const ANSWERING: Duration = Duration::from_secs(5);
 const DEAF: Duration = Duration::from_secs(1);
 /// Clients at a time; others wait in the kernel.
 const CLIENTS: usize = 8;
-/// Octets of a request at most.
-const LONGEST: usize = 4 << 10;
+/// Octets of a request at most: a peer may have a thousand networks.
+const LONGEST: usize = 64 << 10;
 
 /// What can be asked.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -54,6 +57,7 @@ pub enum Request {
     /// Lets a service panic: tests then check the fate of its streams.
     #[cfg(debug_assertions)]
     Panic(String),
+    Peer(PeerChange),
     Reload,
     Status,
     Switch(Switch),
@@ -255,7 +259,9 @@ impl Client {
                     Request::Explain(_) | Request::Status => false,
                     #[cfg(debug_assertions)]
                     Request::Panic(_) => true,
-                    Request::HandOver | Request::Reload | Request::Switch(_) => true,
+                    Request::HandOver | Request::Peer(_) | Request::Reload | Request::Switch(_) => {
+                        true
+                    }
                 };
                 if is_order && !self.may_order {
                     debug!("an order at the control socket by who may only ask");
