@@ -11,7 +11,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Output;
 use std::time::Duration;
 
@@ -384,4 +384,26 @@ fn forwarding_of_the_flows_own_version_of_ip_counts() {
         // This host's own packets are not forwarded.
         assert!(net.explain("udp 10.9.0.1:4000 203.0.113.9:53").1.status.success());
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn programs_of_the_gateways_host_need_some_route() {
+    let net = Net::start();
+    let connect = || net.nets.within(&net.gateway, || TcpStream::connect("10.7.0.9:80").is_ok());
+    let explain = |flow| net.explain(flow).1.status.success();
+    let own = ["tcp 10.9.0.1:4000 10.7.0.9:80", "udp 10.9.0.1:514 10.6.0.9:514"];
+    net.run("ip route del default");
+
+    let (explained, _) = net.explain(own[0]);
+    let before = (own.map(explain), connect(), explain("tcp 10.50.0.2:4000 10.7.0.9:80"));
+    net.run("ip route add 10.6.0.0/15 dev lo");
+    let after = (own.map(explain), connect());
+
+    assert_eq!(before, ([false; 2], false, true), "{explained}");
+    assert!(
+        explained["obstacle"].to_string().contains("ip route add 10.7.0.9 dev lo"),
+        "{explained}"
+    );
+    assert_eq!(after, ([true; 2], true));
 }

@@ -14,6 +14,9 @@ use super::{Explanation, Outcome, Question};
 use crate::firewalls::{Fate, Firewalls, Hook, Packet};
 use crate::linux::routes::{NextHop, Routes};
 
+/// Services without a device and routes of their own.
+const DIVERTING: [&str; 2] = ["hfpep", "sar"];
+
 /// How the flow passes this host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Way {
@@ -92,6 +95,14 @@ impl Question {
         let mut obstacle = None;
         if !is_own && let Some(interface) = given {
             obstacle = self.reverse_path(&links::name(interface), way_back, interface);
+        }
+        // What takes packets on their way sees those of this host's programs only if the kernel would send them.
+        if is_own && hop == NextHop::Nowhere && DIVERTING.contains(&&service[..]) {
+            let to = self.destination;
+            obstacle = Some(format!(
+                "the kernel has no route to {to}, so it refuses this host's programs before {service} sees anything: any \
+                 route will do, such as `ip route add {to} dev lo`"
+            ));
         }
         let firewalls = Firewalls::read();
         for (hook, has_come, leaves) in way.hooks() {
