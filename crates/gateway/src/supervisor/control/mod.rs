@@ -430,7 +430,8 @@ mod tests {
     fn what_is_no_request_or_too_long_is_cut_off() {
         let (mut control, at) = open("long");
         // Blanks before a request are a part of it.
-        let long = format!("{:>1$}", "\"status\"", LONGEST + 1);
+        let request = "\"status\"";
+        let long = " ".repeat(LONGEST + 1 - request.len()) + request;
         for said in ["\"nothing\"", &long] {
             let mut asking = UnixStream::connect(&at).unwrap();
             asking.write_all(said.as_bytes()).unwrap();
