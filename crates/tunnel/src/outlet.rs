@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 
+use base::time::Time;
+
 use super::headers::Decompressor;
 use super::parts::Parts;
 use super::pool::Pool;
 use super::record::{Form, Record};
+use super::work::{Budget, HANDED};
 
 /// Most buffers kept for reuse.
 const KEPT: usize = 1_024;
@@ -22,8 +25,8 @@ pub struct Outlet {
     released: VecDeque<Vec<u8>>,
     pool: Pool,
     restored: Restored,
-    /// The number of packets that may still be released; the rest is dropped.
-    room: u64,
+    /// For released packets; without it, they are dropped.
+    budget: Budget,
     /// Packets dropped for that.
     refused: u64,
 }
@@ -47,7 +50,7 @@ impl Default for Outlet {
             released: VecDeque::new(),
             pool: Pool::new(KEPT, KEPT_OCTETS),
             restored: Restored::default(),
-            room: u64::MAX,
+            budget: Budget::for_releasing(),
             refused: 0,
         }
     }
@@ -68,7 +71,9 @@ impl Outlet {
     /// Releases the packet of a record in this source.
     pub fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
         let octets = &symbol[record.start..record.end];
-        if self.room == 0 {
+        // Octets count when they are released: a repaired loss may release all that came behind it at once.
+        self.budget.earn(octets.len());
+        if self.budget.is_spent() {
             self.refused += 1;
             return;
         }
@@ -78,7 +83,7 @@ impl Outlet {
             Form::Part(part) => {
                 self.give(packet);
                 let joined = self.parts.handle(source, part, octets);
-                self.room -= u64::from(joined.is_some());
+                self.budget.add(if joined.is_some() { HANDED } else { 0 });
                 self.released.extend(joined);
                 return;
             }
@@ -91,21 +96,16 @@ impl Outlet {
                 self.restored.headers += 1;
             }
         }
-        self.room -= 1;
+        self.budget.add(HANDED);
         self.released.push_back(packet);
     }
 
-    /// From now on so many packets may be released.
-    pub fn allow(&mut self, packets: u64) {
-        self.room = packets;
+    /// Time has passed, which counts for the budget.
+    pub fn handle_time(&mut self, now: Time) {
+        self.budget.is_over(now);
     }
 
-    /// How many packets may still be released.
-    pub fn room(&self) -> u64 {
-        self.room
-    }
-
-    /// Packets that were dropped because there was no room.
+    /// Packets that were dropped for want of budget.
     pub fn refused(&self) -> u64 {
         self.refused
     }

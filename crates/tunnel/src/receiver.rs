@@ -262,17 +262,12 @@ impl Receiver {
         self.outlet.poll_packet(out)
     }
 
-    /// From now on so many packets may be released; the others are dropped, and counted as refused.
-    pub fn allow(&mut self, packets: u64) {
-        self.outlet.allow(packets);
+    /// Time has passed, which counts for the budget of released packets.
+    pub fn handle_time(&mut self, now: Time) {
+        self.outlet.handle_time(now);
     }
 
-    /// How many packets may still be released.
-    pub fn room(&self) -> u64 {
-        self.outlet.room()
-    }
-
-    /// Packets dropped because no more could be released.
+    /// Packets dropped because the budget was spent.
     pub fn refused(&self) -> u64 {
         self.outlet.refused()
     }

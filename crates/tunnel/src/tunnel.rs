@@ -197,7 +197,6 @@ impl Tunnel {
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
         self.stats.received.datagrams_received += 1;
-        self.budgets.releasing.earn(payload.len());
         let rtt = self.known_rtt();
         let is_overtaken = self.reporter.handle_datagram(now, number, is_marked, rtt);
         self.handle_heard(now);
@@ -327,13 +326,11 @@ impl Tunnel {
         is_one
     }
 
-    /// Lets the receiver act; it releases as many packets as the budget has room for.
+    /// Lets the receiver act.
     fn receive(&mut self, now: Time, act: impl FnOnce(&mut Receiver, &mut Budget, &mut Received)) {
         let Self { receiver, budgets, stats, .. } = self;
-        let room = budgets.releasing.left(now).div_ceil(HANDED);
-        receiver.allow(room);
+        receiver.handle_time(now);
         act(receiver, &mut budgets.decoding, &mut stats.received);
-        budgets.releasing.add(HANDED * (room - receiver.room()));
     }
 
     /// What the driver should know.

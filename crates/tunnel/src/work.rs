@@ -1,8 +1,7 @@
 //! Budgets for the work that a peer can make, in counted steps.
 //!
-//! A step is an octet that is multiplied and added; what takes as long counts as much. Each kind of work has a budget
-//! of its own, so that a peer that is refused one kind keeps the others: decoding, making repairs, sending equations,
-//! releasing packets.
+//! A step is the time to multiply and add an octet. Decoding, making repairs, sending equations and releasing packets
+//! have a budget each: a peer whose budget for one kind of work is empty keeps the other kinds.
 
 use std::time::Duration;
 
@@ -37,16 +36,13 @@ pub struct Budgets {
     pub repairing: Budget,
     /// For repairs and sources sent again, of which a peer that lies in its reports could have any number.
     pub sending: Budget,
-    /// For packets, which may be many in a short datagram.
-    pub releasing: Budget,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
         let computing = Budget::new(MOST_STEPS, STEPS_A_NANOSECOND);
         let sending = Budget::new(MOST_EQUATIONS * HANDED, SENDING_A_NANOSECOND);
-        let releasing = Budget::new(MOST_PACKETS * HANDED, RELEASING_A_NANOSECOND);
-        Self { decoding: computing, repairing: computing, sending, releasing }
+        Self { decoding: computing, repairing: computing, sending }
     }
 }
 
@@ -66,6 +62,11 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// For released packets, which may be many in a short datagram.
+    pub fn for_releasing() -> Self {
+        Self::new(MOST_PACKETS * HANDED, RELEASING_A_NANOSECOND)
+    }
+
     /// A full budget of `most` steps, of which some come back with each nanosecond.
     pub fn new(most: u64, in_a_nanosecond: u64) -> Self {
         Self { left: most.cast_signed(), most, in_a_nanosecond, at: Time::ZERO, done: 0 }
@@ -75,12 +76,12 @@ impl Budget {
     pub fn is_over(&mut self, now: Time) -> bool {
         self.give(nanos(now.since(self.at)).saturating_mul(self.in_a_nanosecond));
         self.at = now.max(self.at);
-        self.left <= 0
+        self.is_spent()
     }
 
-    /// The steps that are left.
-    pub fn left(&mut self, now: Time) -> u64 {
-        if self.is_over(now) { 0 } else { self.left.cast_unsigned() }
+    /// Whether the work so far has used up the budget, at the time of the last [`Self::is_over`].
+    pub fn is_spent(&self) -> bool {
+        self.left <= 0
     }
 
     /// When the budget is not over any more, unless something is added; in the past if it is not.

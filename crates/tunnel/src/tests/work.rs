@@ -369,7 +369,7 @@ fn packets_of_a_few_octets_are_released_up_to_a_budget_and_the_rest_is_dropped_a
         let mut payload = Vec::new();
         let body = Body::Source { number, symbol: &symbol };
         Message { body, ..Message::default() }.emit(&mut payload);
-        octets += payload.len() as u64;
+        octets += 50 * 20;
         target.hear_octets(&payload);
     }
 
@@ -378,6 +378,30 @@ fn packets_of_a_few_octets_are_released_up_to_a_budget_and_the_rest_is_dropped_a
     assert_eq!((packets_out, packets_out + packets_over_budget), (target.released, 500_000));
     assert!(packets_out <= most, "{packets_out} of {most}");
     assert!(packets_out > most - MOST_PACKETS, "{packets_out} of {most}");
+}
+
+#[test]
+fn what_came_behind_a_loss_is_released_at_once_and_whole() {
+    let mut target = Target::new();
+    // Each packet waits for the one before it.
+    let mut symbol = vec![0x04, 0xb0, 0, 1];
+    symbol.extend([0x45, 0, 0x04, 0xb0, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    symbol.resize(4 + 1_200, 7);
+    let hear = |target: &mut Target, number| {
+        let body = Body::Source { number, symbol: &symbol };
+        target.hear(&Message { body, ..Message::default() });
+    };
+    hear(&mut target, 0);
+
+    // A round trip of 50 ms at a gigabit.
+    for number in 2..5_000 {
+        target.now += Duration::from_micros(10);
+        hear(&mut target, number);
+    }
+    assert_eq!(target.released, 1);
+    hear(&mut target, 1);
+
+    assert_eq!((target.released, target.stats().inner.packets_over_budget), (5_000, 0));
 }
 
 #[test]
