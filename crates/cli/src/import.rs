@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use base::ip::Prefix;
+use gateway::config::edit::quoted;
 use gateway::{Config, keys};
 use tunnel::secure::{PORT, PresharedKey, PrivateKey, PublicKey};
 
@@ -372,11 +373,6 @@ fn prefix(text: &str) -> Option<Prefix> {
 fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     (1..=32).contains(&name.len()) && name.chars().all(is_letter)
-}
-
-/// A string of TOML, whose escapes are those of JSON.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 fn quoted_list(items: &[Prefix]) -> String {

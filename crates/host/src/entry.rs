@@ -3,14 +3,15 @@
 //! Each route or rule carries the protocol number of its service, shown by `ip route` and `ip rule`. So the kernel
 //! itself remembers what is ours, also after a crash.
 
-use std::fmt;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{fmt, io};
 
 use base::ip::Prefix;
 use nix::libc;
 
 use crate::links;
-use crate::netlink::{self, Message, Request};
+use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::{Mark, Numbers};
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
@@ -485,6 +486,32 @@ fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
         None => Rule::Marked { mark, mask, table: Table::of(table) },
     };
     is_ours.then_some(Entry::Rule { is_v6, priority, rule })
+}
+
+/// The MTU that a message reports of a device; `None` for other messages.
+pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
+    links::mtu_of(message).map(|(device, mtu)| Entry::Mtu { device, mtu })
+}
+
+/// What a device has of its own: whether it is switched on, its MTU and its addresses; nothing if it is gone.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeSet<Entry>> {
+    let mut found = BTreeSet::new();
+    let asked = netlink.ask(&links::get_request(device), |message| {
+        let is_on = links::up(message).is_some_and(|(_, is_up)| is_up);
+        found.extend(is_on.then_some(Entry::Up { device }));
+        found.extend(mtu_entry(message));
+    });
+    match asked {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(found),
+        asked => asked?,
+    }
+    for (_, address, bits) in links::addresses_of(netlink, device)? {
+        found.extend(Prefix::new(address, bits).map(|prefix| Entry::Address { device, prefix }));
+    }
+    Ok(found)
 }
 
 /// The metric of a route of ours by a device.

@@ -10,7 +10,6 @@ use nix::libc;
 use nix::net::if_::if_indextoname;
 use tracing::warn;
 
-use crate::entry::Entry;
 use crate::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
@@ -234,9 +233,9 @@ pub(crate) fn mtu_request(index: u32, mtu: u32) -> Request {
 }
 
 /// The interface reported by a message, and its MTU; `None` for other messages.
-pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
+pub(crate) fn mtu_of(message: Message<'_>) -> Option<(u32, u32)> {
     let state = (message.kind == libc::RTM_NEWLINK).then(|| parse_link(message))??;
-    Some(Entry::Mtu { device: state.index, mtu: u32::try_from(state.mtu).ok()? })
+    Some((state.index, u32::try_from(state.mtu).ok()?))
 }
 
 /// Gives an interface an address and the network of its prefix.
@@ -260,30 +259,16 @@ pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
     Some((u32::from_ne_bytes([a, b, c, d]), local_address(message)?, bits))
 }
 
-/// Whether a device is switched on, and its addresses; nothing if it is gone.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub(crate) fn state(netlink: &mut Netlink, device: u32) -> io::Result<BTreeSet<Entry>> {
-    let mut state = BTreeSet::new();
-    let request = Request::get(libc::RTM_GETLINK, &link_fixed(device, 0, 0));
-    let asked = netlink.ask(&request, |message| {
-        let is_on = up(message).is_some_and(|(_, is_up)| is_up);
-        state.extend(is_on.then_some(Entry::Up { device }));
-        state.extend(mtu_entry(message));
-    });
-    match asked {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(state),
-        asked => asked?,
-    }
-    for (_, address, bits) in addresses_of(netlink, device)? {
-        state.extend(Prefix::new(address, bits).map(|prefix| Entry::Address { device, prefix }));
-    }
-    Ok(state)
+/// Asks for an interface.
+pub(crate) fn get_request(index: u32) -> Request {
+    Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0))
 }
 
 /// The addresses of an interface, in the form of [`address_of`].
-fn addresses_of(netlink: &mut Netlink, index: u32) -> io::Result<Vec<(u32, IpAddr, u8)>> {
+pub(crate) fn addresses_of(
+    netlink: &mut Netlink,
+    index: u32,
+) -> io::Result<Vec<(u32, IpAddr, u8)>> {
     let mut fixed = [0; ADDRESS_FIXED];
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
     let request = Request::dump(libc::RTM_GETADDR, &fixed);

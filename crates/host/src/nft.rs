@@ -88,7 +88,7 @@ pub fn listed(all: impl IntoIterator<Item = impl ToString>) -> String {
     all.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Names of interfaces as elements of a set; a star at the end stands for itself.
+/// Names of interfaces as elements of a set; stars in names are escaped, so they match stars alone.
 #[must_use]
 pub fn interfaces<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     listed(names.into_iter().map(|name| format!("\"{}\"", name.replace('*', "\\*"))))

@@ -433,7 +433,7 @@ impl Reconciler {
             // IPv4's routes go without a word when the device goes down.
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
                 let has_other_mtu =
-                    || links::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
+                    || entry::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
                 let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
                 self.needs(device) && (!is_up || is_awaited() || has_other_mtu())
             }),
@@ -546,7 +546,7 @@ impl Reconciler {
     ) -> io::Result<Observed> {
         let mut observed = Observed::default();
         for device in devices {
-            observed.devices.extend(links::state(&mut self.netlink, device.device)?);
+            observed.devices.extend(entry::of_device(&mut self.netlink, device.device)?);
         }
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         // Also the tables of networks that may be displaced later.

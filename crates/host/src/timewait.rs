@@ -109,8 +109,8 @@ impl TimeWait {
     }
 }
 
-/// Makes the kernel forget connections of ours that ended in peace, unless a gateway leads their packets here; for
-/// whoever has no use for errors. What the kernel does not forget is said in the log.
+/// Makes the kernel forget connections of ours that ended in peace. Call it only when no gateway leads their packets
+/// here. Errors are logged.
 pub fn forget() {
     let forgotten = TimeWait::open().and_then(|mut it| it.forget());
     match forgotten.context("connections that ended") {

@@ -20,7 +20,7 @@ pub trait Service: Sized + 'static {
     /// What is compared at a place.
     type Compared: Judged;
 
-    /// The name of the claim, and of its group: it takes minutes, so it has a group of its own.
+    /// The name of the claim, and of its group: a claim that takes minutes is a group by itself.
     const ID: &'static str;
     /// What is claimed.
     const TEXT: &'static str;

@@ -145,8 +145,9 @@ fn is_peer(line: &str) -> bool {
     line.split_whitespace().flat_map(str::chars).eq(HEADER.chars())
 }
 
-/// A string of TOML, whose escapes are those of JSON.
-fn quoted(text: &str) -> String {
+/// A text as a string of TOML: with the escapes of JSON, which TOML has too.
+#[must_use]
+pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

@@ -1,5 +1,5 @@
-//! Reads the rules of iptables, as `iptables-save` writes them (iptables(8), iptables-extensions(8)): those of legacy
-//! iptables, and what only iptables knows of the rules that `iptables-nft` has made.
+//! Reads the rules of iptables, as `iptables-save` writes them (iptables(8), iptables-extensions(8)): legacy iptables'
+//! rules, and of the rules by `iptables-nft` the tests that `nft` cannot show.
 
 use std::fs;
 use std::net::IpAddr;

@@ -30,7 +30,7 @@ impl Hole {
         }
     }
 
-    /// Whether this segment is the one that says so: the first one after the hole.
+    /// Whether the hole is told with this segment, the first one after the hole.
     pub fn take(&mut self, tcp: Peek) -> bool {
         let is_behind = self.0.is_some_and(|newest| is_after(tcp.seq, newest));
         // A copy fills the hole.

@@ -7,11 +7,10 @@ use nix::sys::signal::Signal;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
-use testbed::traffic::ENDLESS;
+use testbed::traffic::{ENDLESS, Transfer};
 
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
+/// Two peers around a gateway whose file has the first alone, and a transfer to that one under way.
+fn with_a_transfer() -> (Net, Transfer) {
     let mut net = Net::star(2, "--rate 10mbit --delay 5ms");
     net.write_config_with(0, &net.keys, "", 1..2);
     for node in 0..3 {
@@ -20,6 +19,13 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
     net.expect_ping(0, "10.77.0.2");
     let transfer = net.transfer(0, 1, ENDLESS);
     transfer.wait_for(200_000, SOON);
+    (net, transfer)
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
+    let (net, transfer) = with_a_transfer();
 
     net.write_config(0, &net.keys, "");
     assert_eq!(net.run(0, &format!("{TRACKWAY} reload")), "tunnel: peer peer2 added\n");
@@ -42,14 +48,7 @@ fn peers_come_and_go_while_a_transfer_to_another_goes_on() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_peer_comes_and_goes_by_command_and_is_written_into_the_file_if_asked() {
-    let mut net = Net::star(2, "--rate 10mbit --delay 5ms");
-    net.write_config_with(0, &net.keys, "", 1..2);
-    for node in 0..3 {
-        net.start(node);
-    }
-    net.expect_ping(0, "10.77.0.2");
-    let transfer = net.transfer(0, 1, ENDLESS);
-    transfer.wait_for(200_000, SOON);
+    let (net, transfer) = with_a_transfer();
     let file = net.nets.folder().join("0.toml");
     let shown = file.display().to_string();
     let before = fs::read_to_string(&file).unwrap();
