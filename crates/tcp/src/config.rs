@@ -4,12 +4,56 @@ use std::time::Duration;
 
 use base::parameter::{Kind, Rule, Value, names};
 
-use super::adaptive_pacing::{self, config as tcp_ap};
+use super::adaptive_pacing;
 use super::algorithm::Algorithm;
-use super::spelling::{
-    GROWTH, INITIAL_WINDOW, LIMIT, LIMIT_AFTER_R1, algorithm, set_growth, shown_growth,
-};
-use super::vegas::{self, config as of_vegas};
+use super::congestion::Growth;
+use super::spelling::{GROWTH, INITIAL_WINDOW, LIMIT, LIMIT_AFTER_R1, growth};
+pub use super::spelling::{InitialWindow, Limit};
+use super::vegas;
+
+/// Makes rows of the connection's table from the table of a congestion control, in the order of that table. They are
+/// of use with this congestion control alone.
+macro_rules! rows {
+    ($algorithm:ident, $text:literal, $table:ident: $($row:ident = $at:literal),+ $(,)?) => {$(
+        pub const $row: base::parameter::Parameter<crate::Config> =
+            base::parameter::Parameter::<crate::Config>::new(
+                $table.parameters[$at].name,
+                $table.parameters[$at].kind,
+                $table.parameters[$at].meaning,
+                |it| match &it.congestion.algorithm {
+                    crate::Algorithm::$algorithm(config) => ($table.parameters[$at].get)(config),
+                    _ => base::parameter::Value::Absent,
+                },
+                |it, to| {
+                    if let crate::Algorithm::$algorithm(config) = &mut it.congestion.algorithm {
+                        ($table.parameters[$at].set)(config, to);
+                    }
+                },
+            )
+            .only_with($text, |it| {
+                matches!(it.congestion.algorithm, crate::Algorithm::$algorithm(_))
+            });
+    )+};
+}
+
+/// The rows of Vegas.
+mod of_vegas {
+    use crate::vegas::config::TABLE;
+
+    rows!(Vegas, "algorithm = \"vegas\"", TABLE: VARIANT = 0, ALPHA = 1, BETA = 2, GAMMA = 3, REBASE = 4);
+}
+
+/// The rows of TCP-AP.
+mod tcp_ap {
+    use crate::adaptive_pacing::config::TABLE;
+
+    rows! {
+        TcpAp, "algorithm = \"tcp-ap\"", TABLE:
+        VARIANT = 0, HOPS = 1, HOP_COUNT_MODE = 2, WIRED_HOPS = 3, REACH = 4, SHORT_PATH = 5,
+        INITIAL_INTERVAL = 6, ALPHA = 7, HISTORY = 8, VARIATION = 9, DELAY_BOUND = 10,
+        LINK_RATE = 11, OVERHEAD = 12,
+    }
+}
 
 base::parameters! {
     /// The settings of TCP.
@@ -329,49 +373,8 @@ base::parameters! {
             allowed: "rto.min is at most rto.max",
             holds: |it| it.rto.min <= it.rto.max,
         },
-        of_vegas::BOUNDS,
+        VEGAS_BOUNDS,
     ]
-}
-
-/// A window to start with, where S is the octets of a full segment.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum InitialWindow {
-    /// That many octets.
-    Octets(u64),
-    /// 2, 3 or 4 segments, by their size (RFC 5681, 3.1).
-    Rfc5681,
-    /// min(10 S, max(2 S, 14,600)) (RFC 6928, 2).
-    Rfc6928,
-    /// That many segments.
-    Segments(u32),
-}
-
-impl InitialWindow {
-    /// In octets, when a full segment has `mss`.
-    #[must_use]
-    pub fn octets(self, mss: u64) -> u64 {
-        match self {
-            Self::Octets(octets) => octets,
-            Self::Rfc5681 if mss > 2_190 => 2 * mss,
-            Self::Rfc5681 if mss > 1_095 => 3 * mss,
-            Self::Rfc5681 => 4 * mss,
-            Self::Rfc6928 => (10 * mss).min((2 * mss).max(14_600)),
-            Self::Segments(segments) => u64::from(segments) * mss,
-        }
-    }
-}
-
-/// A bound on how long a segment is sent again (RFC 1122, 4.2.3.5).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Limit {
-    /// Since the segment was first sent.
-    Elapsed(Duration),
-    /// Since the retransmission at which R1 was reached; for R2 only.
-    ElapsedSinceR1(Duration),
-    /// There is none.
-    Never,
-    /// That many retransmissions have gone unanswered for their timeout.
-    Retransmissions(u32),
 }
 
 /// Probes of an idle peer (RFC 1122, 4.2.3.6).
@@ -406,6 +409,47 @@ const SHORTEST: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
+
+const VEGAS_BOUNDS: Rule<Config> = Rule {
+    names: &["vegas.alpha", "vegas.beta"],
+    allowed: "vegas.alpha is at most vegas.beta",
+    holds: |it| match it.congestion.algorithm {
+        Algorithm::Vegas(vegas) => vegas.alpha <= vegas.beta,
+        _ => true,
+    },
+};
+
+fn algorithm(algorithm: Algorithm) -> Value {
+    let name = match algorithm {
+        Algorithm::Bbr => "bbr",
+        Algorithm::Cubic { .. } => "cubic",
+        Algorithm::NewReno { .. } => "new-reno",
+        Algorithm::TcpAp(_) => "tcp-ap",
+        Algorithm::Vegas(_) => "vegas",
+    };
+    Value::Text(name.to_owned())
+}
+
+fn set_growth(config: &mut Config, to: &Value) {
+    let Some(read) = growth(to.text()) else { return };
+    match &mut config.congestion.algorithm {
+        Algorithm::NewReno { growth } => *growth = read,
+        Algorithm::TcpAp(pacing) => pacing.growth = read,
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
+    }
+}
+
+fn shown_growth(algorithm: Algorithm) -> Value {
+    let growth = match algorithm {
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
+        Algorithm::NewReno { growth } => growth,
+        Algorithm::TcpAp(pacing) => pacing.growth,
+    };
+    Value::Text(match growth {
+        Growth::Octets { limit } => limit.to_string(),
+        Growth::PerAck => "per-ack".to_owned(),
+    })
+}
 
 fn is_cubic(config: &Config) -> bool {
     matches!(config.congestion.algorithm, Algorithm::Cubic { .. })

@@ -1,11 +1,53 @@
-//! The written form of algorithms, windows and limits.
+//! Settings that are written as text: how a window grows, the window to start with, and how long a segment is sent
+//! again.
+
+use std::time::Duration;
 
 use base::parameter::{Kind, Settable, Value};
 use base::quantity::Span;
 
-use super::algorithm::Algorithm;
-use super::config::{Config, InitialWindow, Limit};
 use super::congestion::Growth;
+
+/// A window to start with, where S is the octets of a full segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InitialWindow {
+    /// That many octets.
+    Octets(u64),
+    /// 2, 3 or 4 segments, by their size (RFC 5681, 3.1).
+    Rfc5681,
+    /// min(10 S, max(2 S, 14,600)) (RFC 6928, 2).
+    Rfc6928,
+    /// That many segments.
+    Segments(u32),
+}
+
+impl InitialWindow {
+    /// In octets, when a full segment has `mss`.
+    #[must_use]
+    pub fn octets(self, mss: u64) -> u64 {
+        match self {
+            Self::Octets(octets) => octets,
+            Self::Rfc5681 if mss > 2_190 => 2 * mss,
+            Self::Rfc5681 if mss > 1_095 => 3 * mss,
+            Self::Rfc5681 => 4 * mss,
+            Self::Rfc6928 => (10 * mss).min((2 * mss).max(14_600)),
+            Self::Segments(segments) => u64::from(segments) * mss,
+        }
+    }
+}
+
+/// A bound on how long a segment is sent again (RFC 1122, 4.2.3.5).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Limit {
+    /// Since the segment was first sent.
+    Elapsed(Duration),
+    /// Since the retransmission at which R1 was reached; for R2 only.
+    ElapsedSinceR1(Duration),
+    /// There is none.
+    Never,
+    /// That many retransmissions have gone unanswered for their timeout.
+    Retransmissions(u32),
+}
 
 pub const GROWTH: Kind = Kind::Text {
     allowed: GROWTHS,
@@ -40,70 +82,12 @@ pub fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result
     }
 }
 
-/// Makes rows of the connection's table from the table of a congestion control, in the order of that table. They are
-/// of use with this congestion control alone.
-macro_rules! rows {
-    ($algorithm:ident, $text:literal, $table:ident: $($row:ident = $at:literal),+ $(,)?) => {$(
-        pub const $row: base::parameter::Parameter<crate::Config> =
-            base::parameter::Parameter::<crate::Config>::new(
-                $table.parameters[$at].name,
-                $table.parameters[$at].kind,
-                $table.parameters[$at].meaning,
-                |it| match &it.congestion.algorithm {
-                    crate::Algorithm::$algorithm(config) => ($table.parameters[$at].get)(config),
-                    _ => base::parameter::Value::Absent,
-                },
-                |it, to| {
-                    if let crate::Algorithm::$algorithm(config) = &mut it.congestion.algorithm {
-                        ($table.parameters[$at].set)(config, to);
-                    }
-                },
-            )
-            .only_with($text, |it| {
-                matches!(it.congestion.algorithm, crate::Algorithm::$algorithm(_))
-            });
-    )+};
-}
-
-pub(crate) use rows;
-
-pub fn algorithm(algorithm: Algorithm) -> Value {
-    let name = match algorithm {
-        Algorithm::Bbr => "bbr",
-        Algorithm::Cubic { .. } => "cubic",
-        Algorithm::NewReno { .. } => "new-reno",
-        Algorithm::TcpAp(_) => "tcp-ap",
-        Algorithm::Vegas(_) => "vegas",
-    };
-    Value::Text(name.to_owned())
-}
-
-fn growth(text: &str) -> Option<Growth> {
+/// How this text says that a window grows.
+pub fn growth(text: &str) -> Option<Growth> {
     match text.parse() {
         Ok(limit @ 1..) => Some(Growth::Octets { limit }),
         _ => (text == "per-ack").then_some(Growth::PerAck),
     }
-}
-
-pub fn set_growth(config: &mut Config, to: &Value) {
-    let Some(read) = growth(to.text()) else { return };
-    match &mut config.congestion.algorithm {
-        Algorithm::NewReno { growth } => *growth = read,
-        Algorithm::TcpAp(pacing) => pacing.growth = read,
-        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
-    }
-}
-
-pub fn shown_growth(algorithm: Algorithm) -> Value {
-    let growth = match algorithm {
-        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
-        Algorithm::NewReno { growth } => growth,
-        Algorithm::TcpAp(pacing) => pacing.growth,
-    };
-    Value::Text(match growth {
-        Growth::Octets { limit } => limit.to_string(),
-        Growth::PerAck => "per-ack".to_owned(),
-    })
 }
 
 fn window(text: &str) -> Option<InitialWindow> {

@@ -6,11 +6,11 @@ use base::parameter::{Kind, Settable, Value, named, names};
 use base::quantity::BitRate;
 
 use crate::congestion::Growth;
-use crate::spelling::{read, rows};
+use crate::spelling::read;
 
 base::parameters! {
     /// The table of TCP-AP.
-    static TABLE = "tcp-ap";
+    pub(crate) static TABLE = "tcp-ap";
 
     /// The settings of TCP-AP. The defaults are for links of 2 Mbit/s.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,13 +90,6 @@ base::parameters! {
         #[allowed(Kind::count(0..=65_535).of("octets"))]
         pub overhead as "tcp-ap.overhead": u16 = 112;
     }
-}
-
-rows! {
-    TcpAp, "algorithm = \"tcp-ap\"", TABLE:
-    VARIANT = 0, HOPS = 1, HOP_COUNT_MODE = 2, WIRED_HOPS = 3, REACH = 4, SHORT_PATH = 5,
-    INITIAL_INTERVAL = 6, ALPHA = 7, HISTORY = 8, VARIATION = 9, DELAY_BOUND = 10,
-    LINK_RATE = 11, OVERHEAD = 12,
 }
 
 /// Most delays that are kept.

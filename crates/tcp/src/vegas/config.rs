@@ -1,13 +1,12 @@
 //! The parameters of Vegas.
 
-use base::parameter::{Kind, Rule, Settable, Value, named, names};
+use base::parameter::{Kind, Settable, Value, named, names};
 
-use crate::algorithm::Algorithm;
-use crate::spelling::{read, rows};
+use crate::spelling::read;
 
 base::parameters! {
     /// The table of Vegas.
-    static TABLE = "vegas";
+    pub(crate) static TABLE = "vegas";
 
     /// The settings of Vegas. The defaults are those of the paper's later versions, and of ns-2.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,17 +38,6 @@ base::parameters! {
         pub rebase as "vegas.rebase": Rebase = Rebase::Never;
     }
 }
-
-rows!(Vegas, "algorithm = \"vegas\"", TABLE: VARIANT = 0, ALPHA = 1, BETA = 2, GAMMA = 3, REBASE = 4);
-
-pub const BOUNDS: Rule<crate::Config> = Rule {
-    names: &["vegas.alpha", "vegas.beta"],
-    allowed: "vegas.alpha is at most vegas.beta",
-    holds: |it| match it.congestion.algorithm {
-        Algorithm::Vegas(vegas) => vegas.alpha <= vegas.beta,
-        _ => true,
-    },
-};
 
 /// Which Vegas.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
