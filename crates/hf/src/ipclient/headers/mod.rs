@@ -12,6 +12,7 @@
 //! announcements exchange, and each datagram is checked against it. So no loss can make the ends differ.
 //! The octets and the reasons are in `docs/protocols/ipclient.md`.
 
+mod coder;
 mod datagram;
 mod table;
 #[cfg(test)]

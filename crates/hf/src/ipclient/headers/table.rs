@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::ip::Prefix;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-use super::datagram::{Coder, Cut};
+use super::coder::{Coder, Cut};
 use crate::ipclient::route::Route;
 use crate::s5066::Address;
 
