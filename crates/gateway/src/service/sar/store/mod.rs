@@ -11,6 +11,7 @@
 mod log;
 mod reader;
 mod record;
+mod segment;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sar::{Outcome, Resume};
 
-use super::log::{self, HEADER, Next, Read};
 use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
+use super::segment::{self, HEADER, Next, Read};
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -52,19 +52,6 @@ pub struct Open {
     pub(crate) outcomes: Vec<(u16, Outcome)>,
 }
 
-impl Record {
-    pub fn key(&self) -> Option<Key> {
-        match self {
-            Self::Accepted(it) => Some(Key::Accepted(it.id)),
-            Self::Arrived(it) => Some(Key::Arrived(it.number)),
-            Self::Ended(it) => Some(Key::Ended(it.id)),
-            Self::Known(it) => Some(Key::Known(it.number)),
-            Self::Started { .. } | Self::Outcome { .. } | Self::Taken(_) | Self::Forgotten(_) => {
-                None
-            }
-        }
-    }
-}
 /// Notes the data that a record keeps and ends, and marks its numbers as used.
 pub fn note(
     live: &mut BTreeMap<Key, (u32, u32)>,
@@ -154,11 +141,11 @@ impl Reader {
                 fs::remove_file(folder.join(name))?;
             }
             let number = name.strip_suffix(".log").and_then(|it| it.parse::<u32>().ok());
-            numbers.extend(number.filter(|it| log::path(folder, *it) == folder.join(name)));
+            numbers.extend(number.filter(|it| segment::path(folder, *it) == folder.join(name)));
         }
         numbers.sort_unstable();
         for &number in &numbers {
-            let path = log::path(folder, number);
+            let path = segment::path(folder, number);
             let read = Read::open(&path, number)?;
             reader.read_segment(number, &path, read)?;
         }

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
-use super::log::NUMBERS;
+/// Bound of the numbers from which counting goes on: no counter reaches its end.
+pub const NUMBERS: u64 = 1 << 63;
 
 /// What is stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +112,19 @@ const FORGOTTEN: u8 = 8;
 const ALL: u16 = u16::MAX;
 
 impl Record {
+    /// The data that the record is about, where it is kept for itself.
+    pub fn key(&self) -> Option<Key> {
+        match self {
+            Self::Accepted(it) => Some(Key::Accepted(it.id)),
+            Self::Arrived(it) => Some(Key::Arrived(it.number)),
+            Self::Ended(it) => Some(Key::Ended(it.id)),
+            Self::Known(it) => Some(Key::Known(it.number)),
+            Self::Started { .. } | Self::Outcome { .. } | Self::Taken(_) | Self::Forgotten(_) => {
+                None
+            }
+        }
+    }
+
     /// Appends its octets.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();

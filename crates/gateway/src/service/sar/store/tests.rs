@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
-use super::log::{FRAME, HEADER, NUMBERS, checksum};
 use super::log::{Log, Options};
 use super::reader::{NotOpened, Recovered};
-use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
+use super::record::{Accepted, Arrived, Ended, Key, Known, NUMBERS, Record};
+use super::segment::{FRAME, HEADER, checksum};
 
 const SEGMENT: u64 = 4_096;
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 1));
