@@ -44,7 +44,7 @@ struct End {
 struct Packet {
     flow: u8,
     payload: usize,
-    /// Sources that the other end had given up when the packet was sent.
+    /// Sources that either end had given up when the packet was sent.
     given_up: u64,
 }
 
@@ -85,7 +85,7 @@ impl Tunnels {
     }
 
     fn send(&mut self, now: Time, node: usize, payload: usize, flow: u8) {
-        let given_up = self.given_up(1 - node);
+        let given_up = self.given_up(node);
         let end = &mut self.ends[node];
         let packet = packet(node, payload, end.sent, flow);
         if end.core.handle_packet(now, &packet).is_ok() {
@@ -94,9 +94,10 @@ impl Tunnels {
         end.sent += 1;
     }
 
-    /// Sources that an end has given up.
-    fn given_up(&self, node: usize) -> u64 {
-        self.ends[node].core.stats().received.sources_given_up
+    /// Sources from this end that either end has given up: packets behind them wait for neither.
+    fn given_up(&self, from: usize) -> u64 {
+        let [sender, receiver] = [from, 1 - from].map(|end| self.ends[end].core.stats());
+        sender.sent.sources_expired + receiver.received.sources_given_up
     }
 }
 
@@ -168,7 +169,7 @@ impl Cores for Tunnels {
         if !self.ends[node].core.poll_packet(now, &mut out) {
             return Ok(self.ends[node].core.poll_event().is_some());
         }
-        let now_given_up = self.given_up(node);
+        let now_given_up = self.given_up(1 - node);
         let index = out.get(28..32).and_then(<[u8]>::first_chunk).map(|it| u32::from_be_bytes(*it));
         let other = &mut self.ends[1 - node];
         let sent = index.and_then(|index| Some((index, *other.packets.get(&index)?)));
@@ -213,7 +214,9 @@ impl Cores for Tunnels {
             return Err(why.clone());
         }
         let estimates = self.ends[node].core.estimates();
-        if estimates.queued > self.config.queue || estimates.unacknowledged > self.config.window {
+        // A packet that is sent in parts has left the queue, and counts until its last part has gone.
+        let most_queued = self.config.queue + self.config.max_mtu;
+        if estimates.queued > most_queued || estimates.unacknowledged > self.config.window {
             return Err(format!("bound: end {node} holds too much: {estimates:?}"));
         }
         Ok(())
