@@ -14,6 +14,7 @@
 mod codel;
 mod course;
 mod queue;
+mod search;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +25,9 @@ use base::time::{Time, earliest};
 use codel::Codel;
 use course::{Course, Hole};
 use queue::Queue;
+use search::Search;
+#[cfg(test)]
+pub use search::tests::LOOKED;
 
 use super::budget::Sample;
 use super::config::{Config, PROBE_INTERVAL, Profile};
@@ -53,7 +57,7 @@ pub struct Sender {
     codel: Codel,
     flight: Flight,
     course: Course,
-    /// A segment in flight that was given up, while no later transmission has told the peer.
+    /// A segment that was given up or dropped before its turn, while no later transmission has told the peer.
     given_up: Hole,
     /// When anything was last sent.
     last_sent: Time,
@@ -268,10 +272,8 @@ impl Sender {
     /// once, while a loss of the last packets is noticed only by a timer. Returns whether a packet was waiting.
     pub fn drop_first(&mut self, pool: &mut Pool) -> bool {
         let Some(packet) = self.queue.pop() else { return false };
-        // The next segment says that the last hop need not wait for the dropped one.
-        if !packet.tcp.is_some_and(|tcp| tcp.occupies() > 0 && self.queue.mark_hole(tcp)) {
-            self.course.handle_loss(packet.tcp);
-        }
+        // The next segment that goes out says that the last hop need not wait for the dropped one.
+        self.given_up.note(packet.tcp);
         pool.give(packet.octets);
         true
     }
@@ -314,12 +316,11 @@ impl Sender {
             return true;
         }
         let round_trip = peer.rtt().mean().unwrap_or_default();
-        self.flight.slots.iter().any(|slot| match &slot.state {
+        let found = self.flight.find(is_same).map(|index| &self.flight.slots[index]);
+        found.is_some_and(|slot| match slot.state {
             State::Done => false,
-            State::Lost(held) => is_same(held),
-            State::Flying(held) => {
-                is_same(held) && (peer.is_silent() || now < slot.sent_at() + round_trip)
-            }
+            State::Lost(_) => true,
+            State::Flying(_) => peer.is_silent() || now < slot.sent_at() + round_trip,
         })
     }
 
@@ -623,7 +624,7 @@ impl Sender {
             pool.give(packet.octets);
         } else {
             slot.state = State::Lost(packet);
-            self.flight.lost += 1;
+            self.flight.note_lost(index);
         }
     }
 
@@ -1209,6 +1210,9 @@ struct Flight {
     /// The numbers of slots in flight and of slots lost.
     flying: usize,
     lost: usize,
+    /// No packet with a lower number is lost.
+    lost_from: u64,
+    search: Search,
     /// How many slots in flight count in the neighbour's budget.
     counted: usize,
     /// The number of transmissions so far, and so the number of the latest transmission.
@@ -1243,7 +1247,16 @@ enum State {
 
 impl Flight {
     fn new() -> Self {
-        Self { slots: VecDeque::new(), next: START, flying: 0, lost: 0, counted: 0, order: 0 }
+        Self {
+            slots: VecDeque::new(),
+            next: START,
+            flying: 0,
+            lost: 0,
+            lost_from: START,
+            search: Search::default(),
+            counted: 0,
+            order: 0,
+        }
     }
 
     /// The number of the lowest outstanding packet.
@@ -1291,10 +1304,33 @@ impl Flight {
         self.order
     }
 
-    /// The place of the first lost packet; there is one.
-    fn first_lost(&self) -> usize {
-        let is_lost = |slot: &Slot| matches!(slot.state, State::Lost(_));
-        self.slots.iter().position(is_lost).expect("as many as counted")
+    /// The packet at `index` is lost from now on.
+    fn note_lost(&mut self, index: usize) {
+        self.lost += 1;
+        self.lost_from = self.lost_from.min(self.base() + index as u64);
+    }
+
+    /// The place of the first lost packet; there is one. No place is looked at twice unless a packet before it was lost.
+    fn first_lost(&mut self) -> usize {
+        let base = self.base();
+        let from = usize::try_from(self.lost_from.saturating_sub(base)).unwrap_or(0);
+        let is_lost = |slot: &Slot| {
+            #[cfg(test)]
+            LOOKED.set(LOOKED.get() + 1);
+            matches!(slot.state, State::Lost(_))
+        };
+        let ahead = self.slots.range(from..).position(is_lost).expect("as many as counted");
+        self.lost_from = base + (from + ahead) as u64;
+        from + ahead
+    }
+
+    /// The place of the packet selected by `is_it` that TCP may repeat now.
+    fn find(&mut self, is_it: impl Fn(&Packet) -> bool) -> Option<usize> {
+        let (places, slots) = ((self.base(), self.slots.len()), &self.slots);
+        self.search.find(places, |index| match &slots[index].state {
+            State::Done => false,
+            State::Flying(packet) | State::Lost(packet) => is_it(packet),
+        })
     }
 
     /// Hands every packet back, oldest first, and forgets it.

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::serial::is_after;
-use base::tcp::Peek;
 use base::time::Time;
 
 use super::super::config::{Config, Profile};
 use super::super::packet::Packet;
+use super::search::Search;
 
 /// For how long a burst may fill a queue beyond L.
 const BURST_TIME: Duration = Duration::from_millis(20);
@@ -24,13 +23,22 @@ const PACKET: usize = 800;
 pub struct Queue {
     packets: VecDeque<Packet>,
     octets: usize,
+    /// Packets that have left.
+    popped: u64,
+    search: Search,
     /// When there was room last.
     calm_at: Time,
 }
 
 impl Queue {
     pub fn new(now: Time) -> Self {
-        Self { packets: VecDeque::new(), octets: 0, calm_at: now }
+        Self {
+            packets: VecDeque::new(),
+            octets: 0,
+            popped: 0,
+            search: Search::default(),
+            calm_at: now,
+        }
     }
 
     /// Whether a packet that enters here may wait, when `throughput` bit/s go out.
@@ -81,26 +89,23 @@ impl Queue {
     pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.octets -= packet.octets.len();
+        self.popped += 1;
         Some(packet)
     }
 
-    /// Notes before the first waiting segment after `lost` that `lost` will not come; false if no such segment waits.
-    pub fn mark_hole(&mut self, lost: Peek) -> bool {
-        let is_behind = |tcp: Peek| tcp.occupies() > 0 && is_after(tcp.seq, lost.seq);
-        let first = self.packets.iter_mut().find(|packet| packet.tcp.is_some_and(is_behind));
-        first.map(|packet| packet.has_hole = true).is_some()
-    }
-
-    /// Puts `octets` in place of the packet selected by `is_it`; false if there is none.
+    /// Puts `octets` in place of the packet selected by `is_it`; false if none is found.
     pub fn replace(
         &mut self,
         is_it: impl Fn(&Packet) -> bool,
         octets: &[u8],
         header_len: usize,
     ) -> bool {
-        let Some(packet) = self.packets.iter_mut().find(|packet| is_it(packet)) else {
+        let packets = &mut self.packets;
+        let places = (self.popped, packets.len());
+        let Some(index) = self.search.find(places, |index| is_it(&packets[index])) else {
             return false;
         };
+        let packet = &mut packets[index];
         self.octets = self.octets - packet.octets.len() + octets.len();
         packet.octets.clear();
         packet.octets.extend_from_slice(octets);
@@ -112,7 +117,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use base::ip::protocol;
-    use base::tcp::Flags;
 
     use super::*;
 
@@ -170,22 +174,6 @@ mod tests {
         assert!(!queue.has_room(late + BURST_TIME, SLOW, &config));
         queue.pop();
         assert!(queue.has_room(late + BURST_TIME, SLOW, &config));
-    }
-
-    /// Segments that TCP sends again stand behind newer ones, and have no hole before them.
-    #[test]
-    fn the_first_waiting_segment_after_a_lost_one_tells_of_it() {
-        let segment = |seq, len| Peek { seq, ack: 0, flags: Flags(0), len };
-        let mut queue = Queue::new(Time::ZERO);
-        for (seq, len) in [(100, 100), (600, 0), (600, 100), (700, 100)] {
-            queue.push(Packet { tcp: Some(segment(seq, len)), ..packet(100) });
-        }
-
-        assert!(!queue.mark_hole(segment(800, 100)));
-        assert!(queue.mark_hole(segment(500, 100)));
-
-        let marks: Vec<bool> = queue.packets.iter().map(|packet| packet.has_hole).collect();
-        assert_eq!(marks, [false, false, true, false]);
     }
 
     /// How many packets of `len` octets it takes, one now and then, while `rate` bit/s go out.

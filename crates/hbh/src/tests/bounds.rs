@@ -1,5 +1,6 @@
 //! What a node remembers, how much and for how long.
 
+use super::super::sender::LOOKED;
 use super::*;
 
 #[test]
@@ -65,6 +66,42 @@ fn a_full_queue_at_the_entrance_drops_its_first_packet_for_the_last() {
     assert_eq!(order[order.len() - 200..], last, "a burst fills it twenty times");
     let thinned = pair.relays[A].stats().sent.packets_thinned;
     assert_eq!((pair.refused, order.len() as u64 + thinned), (0, 1_000));
+}
+
+/// The queue of a fast path holds 4,000 packets.
+#[test]
+fn what_a_full_queue_takes_does_not_cost_a_search_of_all_that_waits() {
+    const MORE: u32 = 1_000;
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for number in 0..10_000 {
+        pair.give(&segment(number * 100, 100, 0));
+    }
+    let before = LOOKED.get();
+
+    // Each looks like a repeat, and the first packet is dropped for it.
+    for number in 0..MORE {
+        pair.give(&segment(number * 100 + 50, 100, 0));
+    }
+
+    let looked = LOOKED.get() - before;
+    assert!(looked <= 1_024 * MORE as usize, "{looked}");
+    let thinned = pair.relays[A].stats().sent.packets_thinned;
+    assert_eq!(thinned, 7_000, "4,000 of 11,000 wait");
+}
+
+#[test]
+fn each_lost_packet_is_found_without_a_search_of_all_that_flies() {
+    let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_micros(1)]);
+    pair.send(0..250);
+    pair.run_for(Duration::from_millis(1), |_| Fate::LOST);
+    let (before, sent) = (LOOKED.get(), pair.sent);
+    assert_eq!(sent, 250);
+
+    pair.run(|_| Fate::ARRIVES);
+
+    let (looked, repeats) = (LOOKED.get() - before, pair.relays[A].stats().sent.data_repeated);
+    assert_eq!((pair.delivered.len(), repeats), (250, 250));
+    assert!(looked <= 3 * 250, "{looked}");
 }
 
 #[test]

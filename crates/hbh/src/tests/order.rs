@@ -61,6 +61,27 @@ fn a_segment_behind_a_dropped_one_is_not_waited_with() {
     assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
 }
 
+/// Segments that TCP sends again stand behind newer ones, and have no hole before them; acknowledgements tell of none.
+#[test]
+fn the_first_segment_after_a_dropped_one_tells_of_it() {
+    let mut pair = Line::pair(Config { queue: 4, ..quiet(Profile::Default) });
+    let segments = [(100, 100), (600, 0), (600, 100), (700, 100)];
+    pair.give(&segment(500, 100, ACK));
+    for (seq, len) in segments {
+        pair.give(&segment(seq, len, ACK));
+    }
+    for number in 0..76 {
+        pair.give(&acknowledgement(number));
+    }
+    assert_eq!(pair.relays[A].stats().sent.packets_thinned, 1, "a burst fills it twenty times");
+
+    pair.run(|_| Fate::ARRIVES);
+
+    let marks: Vec<bool> =
+        pair.between(A, B).filter_map(Sent::data).map(|data| data.has_hole).take(5).collect();
+    assert_eq!(marks, [false, false, true, false, false]);
+}
+
 /// The packet that found the queue full stands behind all others, which arrive without those that were dropped for it.
 #[test]
 fn segments_behind_dropped_ones_do_not_wait_for_the_packet_that_found_the_queue_full() {
