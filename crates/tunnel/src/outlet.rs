@@ -2,13 +2,10 @@
 
 use std::collections::VecDeque;
 
-use base::time::Time;
-
 use super::headers::Decompressor;
 use super::parts::Parts;
 use super::pool::Pool;
 use super::record::{Form, Record};
-use super::work::{Budget, HANDED};
 
 /// Most buffers kept for reuse.
 const KEPT: usize = 1_024;
@@ -16,6 +13,8 @@ const KEPT: usize = 1_024;
 const KEPT_OCTETS: usize = KEPT * 1_536;
 /// Most places kept in the queue of released packets when it is empty; memory for more is returned.
 const RELEASED: usize = 4_096;
+/// A released packet counts as so many octets at least, for the memory that it takes besides its own.
+const LEAST: usize = 256;
 
 /// Packets that are released, and the contexts of their headers.
 #[derive(Debug)]
@@ -23,11 +22,12 @@ pub struct Outlet {
     contexts: Decompressor,
     parts: Parts,
     released: VecDeque<Vec<u8>>,
+    /// Octets that the released packets count for, and may count for at most.
+    waiting: usize,
+    most: usize,
     pool: Pool,
     restored: Restored,
-    /// For released packets; without it, they are dropped.
-    budget: Budget,
-    /// Packets dropped for that.
+    /// Packets dropped because too many waited.
     refused: u64,
 }
 
@@ -42,21 +42,21 @@ pub struct Restored {
     pub unknown: u64,
 }
 
-impl Default for Outlet {
-    fn default() -> Self {
+impl Outlet {
+    /// An outlet in which released packets of `most` octets may wait.
+    pub fn new(most: usize) -> Self {
         Self {
             contexts: Decompressor::default(),
             parts: Parts::default(),
             released: VecDeque::new(),
+            waiting: 0,
+            most,
             pool: Pool::new(KEPT, KEPT_OCTETS),
             restored: Restored::default(),
-            budget: Budget::for_releasing(),
             refused: 0,
         }
     }
-}
 
-impl Outlet {
     /// Learns the context that a record in this source announces, if it does.
     pub fn learn(&mut self, source: u64, symbol: &[u8], record: &Record) {
         match record.form {
@@ -71,9 +71,7 @@ impl Outlet {
     /// Releases the packet of a record in this source.
     pub fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
         let octets = &symbol[record.start..record.end];
-        // Octets count when they are released: a repaired loss may release all that came behind it at once.
-        self.budget.earn(octets.len());
-        if self.budget.is_spent() {
+        if self.waiting >= self.most {
             self.refused += 1;
             return;
         }
@@ -82,9 +80,9 @@ impl Outlet {
             Form::Announcing(_) | Form::Whole => packet.extend_from_slice(octets),
             Form::Part(part) => {
                 self.give(packet);
-                let joined = self.parts.handle(source, part, octets);
-                self.budget.add(if joined.is_some() { HANDED } else { 0 });
-                self.released.extend(joined);
+                if let Some(joined) = self.parts.handle(source, part, octets) {
+                    self.hand_out(joined);
+                }
                 return;
             }
             Form::Compressed(id) => {
@@ -96,16 +94,10 @@ impl Outlet {
                 self.restored.headers += 1;
             }
         }
-        self.budget.add(HANDED);
-        self.released.push_back(packet);
+        self.hand_out(packet);
     }
 
-    /// Time has passed, which counts for the budget.
-    pub fn handle_time(&mut self, now: Time) {
-        self.budget.is_over(now);
-    }
-
-    /// Packets that were dropped for want of budget.
+    /// Packets that were dropped because too many waited to be taken.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -123,6 +115,7 @@ impl Outlet {
     /// The next packet to release, in place of what `out` holds.
     pub fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(packet) = self.released.pop_front() else { return false };
+        self.waiting -= packet.len().max(LEAST);
         if self.released.is_empty() {
             self.released.shrink_to(RELEASED);
         }
@@ -139,6 +132,11 @@ impl Outlet {
     /// An empty buffer.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.pool.take()
+    }
+
+    fn hand_out(&mut self, packet: Vec<u8>) {
+        self.waiting += packet.len().max(LEAST);
+        self.released.push_back(packet);
     }
 
     /// Takes a buffer back.

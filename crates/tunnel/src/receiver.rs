@@ -101,7 +101,7 @@ impl Receiver {
             slots: VecDeque::new(),
             missing: BTreeMap::new(),
             equations: Equations::default(),
-            outlet: Outlet::default(),
+            outlet: Outlet::new((window + kept) * SOURCE),
             longest,
             held: 0,
             most_held: (window + kept) * SOURCE,
@@ -262,12 +262,7 @@ impl Receiver {
         self.outlet.poll_packet(out)
     }
 
-    /// Time has passed, which counts for the budget of released packets.
-    pub fn handle_time(&mut self, now: Time) {
-        self.outlet.handle_time(now);
-    }
-
-    /// Packets dropped because the budget was spent.
+    /// Released packets dropped because too many waited to be taken.
     pub fn refused(&self) -> u64 {
         self.outlet.refused()
     }

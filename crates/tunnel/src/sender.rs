@@ -30,6 +30,8 @@ const SOURCE: usize = 1_536;
 const LATELY: usize = 16;
 /// The memory of the load, in round trips: longer than a burst that is over at once.
 const LOAD_ROUNDS: f64 = 4.0;
+/// Steps of work for each source that a report makes us look at.
+pub const LOOKED_AT: u64 = 64;
 /// The deficit from which an equation is sent.
 const THRESHOLD: f64 = 0.5;
 
@@ -53,6 +55,8 @@ pub struct Sender {
     load: Load,
     view: View,
     pool: Pool,
+    /// All steps of work that reports have made.
+    steps: u64,
 }
 
 #[derive(Debug)]
@@ -135,18 +139,25 @@ impl Sender {
             load: Load::default(),
             view: View::default(),
             pool: Pool::new(window, window * SOURCE),
+            steps: 0,
         }
     }
 
-    /// Takes a report of the peer.
-    pub fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
+    /// Takes a report of the peer. If the peer's reports have made too much work, so that this `is_over` its budget, only
+    /// the acknowledgement counts.
+    pub fn handle_report(
+        &mut self,
+        report: &PeerView<'_>,
+        is_over: bool,
+    ) -> Result<(), Impossible> {
         let log_end = self.log_start + self.log.len() as u64;
         if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
         {
             return Err(Impossible);
         }
-        if report.horizon < self.view.horizon {
-            // The report was on its way when a timeout counted all as lost. Its acknowledgement still counts.
+        if report.horizon < self.view.horizon || is_over {
+            // The report was on its way when a timeout counted all as lost, or is too much work. Its acknowledgement
+            // still counts.
             self.acknowledge(report.first_missing);
             self.view.lacking = self.view.lacking.min(self.sources.len() as f64);
             return Ok(());
@@ -168,6 +179,7 @@ impl Sender {
         while end < self.end() && self.source(end).carried_by < report.horizon {
             end += 1;
         }
+        self.steps += LOOKED_AT * (end - report.end.max(self.first));
         if end > report.end {
             lacking += (end - report.end.max(self.first)) as f64;
             self.view.holes.push_back((report.end.max(self.first), end));
@@ -379,6 +391,7 @@ impl Sender {
                 return;
             }
             *start += 1;
+            self.steps += LOOKED_AT;
         }
     }
 
@@ -410,6 +423,11 @@ impl Sender {
         out.resize(len, 0);
         gf::accumulate(out, &terms);
         Some((self.end() - count, u16::try_from(count).expect("at most 1,024")))
+    }
+
+    /// All steps of work that reports have made so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// The newest source that is kept.

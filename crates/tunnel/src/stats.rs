@@ -22,7 +22,7 @@ base::counters! {
             pub packets_joined: counter(packets);
             /// Inner packets of which a part was given up.
             pub packets_broken: counter(packets);
-            /// Inner packets dropped because the peer had sent too many in too few octets.
+            /// Inner packets dropped because those released before them still waited to be written.
             pub packets_over_budget: counter(packets);
             /// Inner packets refused: no IP packet.
             pub refused_malformed: counter(packets);
@@ -74,6 +74,10 @@ base::counters! {
             pub sources_expired: counter(sources);
             /// Reports that contradict the datagrams sent.
             pub impossible_reports: counter(reports);
+            /// Reports of which only the acknowledgement counted, because the peer's reports had made too much work.
+            pub reports_over_budget: counter(reports);
+            /// Work that the reports of the peer have made: sources looked at, 64 steps each.
+            pub report_work: counter(steps);
         }
         /// What the peer sent.
         pub received: struct Received {

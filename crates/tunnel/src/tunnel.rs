@@ -209,7 +209,7 @@ impl Tunnel {
         }
         if let Some(floor) = message.floor {
             let floor = expand(floor, 24, self.receiver.end());
-            self.receive(now, |it, work, stats| it.handle_floor(now, floor, work, stats));
+            self.receive(|it, work, stats| it.handle_floor(now, floor, work, stats));
         }
         for &(id, source) in &message.contexts {
             self.recorder.handle_told(id, source);
@@ -227,13 +227,13 @@ impl Tunnel {
             Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
             Body::Repair { first, count, symbol } => {
                 let window = (expand(first, 24, reference), count);
-                self.receive(now, |it, work, stats| {
+                self.receive(|it, work, stats| {
                     it.handle_repair(now, number, window, symbol, work, stats);
                 });
             }
             Body::Source { number, symbol } => {
                 let number = expand(number, 24, reference);
-                self.receive(now, |it, work, stats| {
+                self.receive(|it, work, stats| {
                     it.handle_source(now, number, symbol, is_overtaken, work, stats);
                 });
             }
@@ -270,7 +270,7 @@ impl Tunnel {
     /// Acts on all deadlines up to `now`. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
-        self.receive(now, |it, _, stats| it.handle_timeout(now, stats));
+        self.receive(|it, _, stats| it.handle_timeout(now, stats));
         self.change_mtu(|it| it.mtu.handle_timeout(now));
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
@@ -327,9 +327,8 @@ impl Tunnel {
     }
 
     /// Lets the receiver act.
-    fn receive(&mut self, now: Time, act: impl FnOnce(&mut Receiver, &mut Budget, &mut Received)) {
+    fn receive(&mut self, act: impl FnOnce(&mut Receiver, &mut Budget, &mut Received)) {
         let Self { receiver, budgets, stats, .. } = self;
-        receiver.handle_time(now);
         act(receiver, &mut budgets.decoding, &mut stats.received);
     }
 
@@ -383,7 +382,11 @@ impl Tunnel {
             work: self.budgets.decoding.done(),
             ..self.stats.received
         };
-        let sent = Sent { repair_work: self.budgets.repairing.done(), ..self.stats.sent };
+        let sent = Sent {
+            repair_work: self.budgets.repairing.done(),
+            report_work: self.budgets.reading.done(),
+            ..self.stats.sent
+        };
         Stats { inner, sent, received }
     }
 
@@ -430,10 +433,14 @@ impl Tunnel {
             rank: report.rank,
             runs: &report.holes,
         };
-        if self.sender.handle_report(&view).is_err() {
+        let before = self.sender.steps();
+        let is_over = self.budgets.reading.is_over(now);
+        self.stats.sent.reports_over_budget += u64::from(is_over);
+        if self.sender.handle_report(&view, is_over).is_err() {
             self.stats.sent.impossible_reports += 1;
             return;
         }
+        self.budgets.reading.add(self.sender.steps() - before);
         let about = (newest, self.mtu.confirmed());
         let for_rate = self.reported.handle_report(now, about, first_missing, report);
         let (received, runs) = self.reported.counts();

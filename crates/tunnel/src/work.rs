@@ -1,7 +1,7 @@
 //! Budgets for the work that a peer can make, in counted steps.
 //!
-//! A step is the time to multiply and add an octet. Decoding, making repairs, sending equations and releasing packets
-//! have a budget each: a peer whose budget for one kind of work is empty keeps the other kinds.
+//! A step is the time to multiply and add an octet. Decoding, making repairs, sending equations and reading reports have
+//! a budget each: a peer whose budget for one kind of work is empty keeps the other kinds.
 
 use std::time::Duration;
 
@@ -11,17 +11,13 @@ use base::time::{Time, nanos};
 /// either end: a peer with which much is exchanged may cause much work.
 const STEPS_AN_OCTET: u64 = 1_024;
 
-/// The most steps of decoding, and of making repairs: either takes about a millisecond. The driver hands in 64 datagrams
+/// The most steps of decoding, of making repairs and of reading reports: each takes about a millisecond. The driver hands in 64 datagrams
 /// at one moment at most, and takes as many.
 pub const MOST_STEPS: u64 = 32 << 20;
-/// The steps of either that come back with each nanosecond: some percent of a core.
+/// The steps of each that come back with each nanosecond: some percent of a core.
 pub const STEPS_A_NANOSECOND: u64 = 2;
-/// Steps for each packet that is released, and for each equation that is sent: the system takes most of the time then.
+/// Steps for each equation that is sent: the system takes most of the time then.
 pub const HANDED: u64 = 512 * STEPS_AN_OCTET;
-/// The most packets that are released at one moment beyond those that earn their steps with 512 octets.
-pub const MOST_PACKETS: u64 = 2_048;
-/// The steps of releasing that come back with each nanosecond: 49,600 packets in a second.
-pub const RELEASING_A_NANOSECOND: u64 = 26;
 /// The most equations that are sent without pause: two windows of sources, all of which were lost.
 pub const MOST_EQUATIONS: u64 = 16_384;
 /// The steps of sending equations that come back with each nanosecond: 15,260 equations in a second.
@@ -36,13 +32,15 @@ pub struct Budgets {
     pub repairing: Budget,
     /// For repairs and sources sent again, of which a peer that lies in its reports could have any number.
     pub sending: Budget,
+    /// For what the peer's reports make the sender look at.
+    pub reading: Budget,
 }
 
 impl Default for Budgets {
     fn default() -> Self {
         let computing = Budget::new(MOST_STEPS, STEPS_A_NANOSECOND);
         let sending = Budget::new(MOST_EQUATIONS * HANDED, SENDING_A_NANOSECOND);
-        Self { decoding: computing, repairing: computing, sending }
+        Self { decoding: computing, repairing: computing, sending, reading: computing }
     }
 }
 
@@ -62,11 +60,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For released packets, which may be many in a short datagram.
-    pub fn for_releasing() -> Self {
-        Self::new(MOST_PACKETS * HANDED, RELEASING_A_NANOSECOND)
-    }
-
     /// A full budget of `most` steps, of which some come back with each nanosecond.
     pub fn new(most: u64, in_a_nanosecond: u64) -> Self {
         Self { left: most.cast_signed(), most, in_a_nanosecond, at: Time::ZERO, done: 0 }
@@ -76,11 +69,6 @@ impl Budget {
     pub fn is_over(&mut self, now: Time) -> bool {
         self.give(nanos(now.since(self.at)).saturating_mul(self.in_a_nanosecond));
         self.at = now.max(self.at);
-        self.is_spent()
-    }
-
-    /// Whether the work so far has used up the budget, at the time of the last [`Self::is_over`].
-    pub fn is_spent(&self) -> bool {
         self.left <= 0
     }
 

@@ -27,10 +27,10 @@ fn a_report_that_is_later_than_the_timeout_still_acknowledges() {
         rank: 0,
         runs: &[],
     };
-    sender.handle_report(&view(60)).unwrap();
+    sender.handle_report(&view(60), false).unwrap();
     let lacking = sender.deficit(&Loss::default(), 0.0);
     // An older one, overtaken on its way, takes nothing back.
-    sender.handle_report(&view(30)).unwrap();
+    sender.handle_report(&view(30), false).unwrap();
 
     assert_eq!((sender.floor(), lacking), (60, 40.0));
     assert_eq!(sender.next_lost(100).map(|(number, _)| number), Some(60));
@@ -51,7 +51,7 @@ fn long_sources_are_kept_by_their_octets() {
         let end = sender.end();
         let view =
             PeerView { horizon: end, first_missing: end, end, missing: 0, rank: 0, runs: &[] };
-        sender.handle_report(&view).unwrap();
+        sender.handle_report(&view, false).unwrap();
         end - before
     };
 

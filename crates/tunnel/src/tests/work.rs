@@ -7,11 +7,11 @@ use base::time::Time;
 
 use super::datagram;
 use crate::receiver::{LISTED, Receiver, SLOT};
+use crate::sender::LOOKED_AT;
 use crate::stats::{Inner, Received, Sent, Stats};
 use crate::wire::{Body, Message, Report};
 use crate::work::{
-    Budget, Budgets, HANDED, MOST_EQUATIONS, MOST_PACKETS, MOST_STEPS, RELEASING_A_NANOSECOND,
-    SENDING_A_NANOSECOND, STEPS_A_NANOSECOND,
+    Budget, Budgets, HANDED, MOST_EQUATIONS, MOST_STEPS, SENDING_A_NANOSECOND, STEPS_A_NANOSECOND,
 };
 use crate::{Config, Tunnel};
 
@@ -358,26 +358,86 @@ fn lies_about_missing_sources_make_no_more_work_and_equations_than_their_budgets
 }
 
 #[test]
-fn packets_of_a_few_octets_are_released_up_to_a_budget_and_the_rest_is_dropped_and_counted() {
+fn reports_make_no_more_work_than_their_budget_and_acknowledge_all_the_same() {
     let mut target = Target::new();
-    let record = [0, 20, 0, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-    let symbol: Vec<u8> = record.repeat(50);
+    let packet = datagram(1_100, 0, 7);
+    for _ in 0..10 {
+        let _ = target.tunnel.handle_packet(target.now, &packet);
+    }
+    for _ in 0..1_000 {
+        target.now += BETWEEN;
+        target.hear(&Message::default());
+    }
+    let sources = target.stats().sent.sources_sent;
+    assert!(sources > 5, "{:?}", target.stats());
+    let said = |target: &Target, acknowledged: u64| {
+        let newest = u32::try_from(target.end - 1).unwrap();
+        let first_missing = u32::try_from(acknowledged).unwrap();
+        let received = newest + 1;
+        Report { newest, received_at: newest, received, first_missing, ..Report::default() }
+    };
 
-    let mut octets = 0;
+    // All datagrams came, and no source: all of them are looked at, each time.
+    let mut reports = 0;
+    while target.stats().sent.reports_over_budget == 0 {
+        let report = said(&target, 0);
+        target.hear(&Message { report: Some(report), ..Message::default() });
+        reports += 1;
+        assert!(reports < 100_000, "{:?}", target.stats());
+    }
+    let report = said(&target, sources);
+    target.hear(&Message { report: Some(report), ..Message::default() });
+
+    let Sent { report_work, sources_sent, .. } = target.stats().sent;
+    assert!(report_work <= MOST_STEPS + 3 * LOOKED_AT * sources_sent, "{report_work}");
+    assert!(report_work > MOST_STEPS, "{report_work}");
+    assert_eq!(target.stats().sent.reports_over_budget, 2);
+    assert_eq!(target.tunnel.estimates().unacknowledged, 0);
+}
+
+/// A source with so many packets of 20 octets.
+fn crowded(number: u32, packets: usize) -> Vec<u8> {
+    let record = [0, 20, 0, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    let body = Body::Source { number, symbol: &record.repeat(packets) };
+    let mut payload = Vec::new();
+    Message { body, ..Message::default() }.emit(&mut payload);
+    payload
+}
+
+#[test]
+fn a_peer_that_sends_only_small_packets_is_held_to_no_number_of_them() {
+    let mut target = Target::new();
+
     for number in 0..10_000 {
         target.now += BETWEEN;
-        let mut payload = Vec::new();
-        let body = Body::Source { number, symbol: &symbol };
-        Message { body, ..Message::default() }.emit(&mut payload);
-        octets += 50 * 20;
-        target.hear_octets(&payload);
+        target.hear_octets(&crowded(number, 50));
     }
 
     let Inner { packets_out, packets_over_budget, .. } = target.stats().inner;
-    let most = MOST_PACKETS + 1 + octets / 512 + RELEASING_A_NANOSECOND * SECOND / HANDED;
-    assert_eq!((packets_out, packets_out + packets_over_budget), (target.released, 500_000));
-    assert!(packets_out <= most, "{packets_out} of {most}");
-    assert!(packets_out > most - MOST_PACKETS, "{packets_out} of {most}");
+    assert_eq!((target.released, packets_out, packets_over_budget), (500_000, 500_000, 0));
+}
+
+#[test]
+fn packets_that_nobody_takes_are_kept_up_to_a_bound_and_the_rest_is_dropped_and_counted() {
+    let mut target = Target::new();
+    target.now += BETWEEN;
+
+    for number in 0..10_000 {
+        target.tunnel.handle_datagram(target.now, number.into(), false, &crowded(number, 50));
+    }
+    let refused = target.stats().inner.packets_over_budget;
+    let mut out = Vec::new();
+    let mut taken = |target: &mut Target| {
+        std::iter::from_fn(|| target.tunnel.poll_packet(target.now, &mut out).then_some(())).count()
+    };
+    let kept = taken(&mut target);
+    target.tunnel.handle_datagram(target.now, 10_000, false, &crowded(10_000, 50));
+    let again = taken(&mut target);
+
+    // 9,216 sources of 1,536 octets; a packet counts as 256 at least.
+    assert_eq!(kept, 9_216 * 1_536 / 256);
+    assert_eq!(refused, 500_000 - kept as u64);
+    assert_eq!(again, 50, "later there is room again");
 }
 
 #[test]

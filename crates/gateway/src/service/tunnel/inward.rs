@@ -1,15 +1,17 @@
 //! From the socket through the cores to the device.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::time::Duration;
 
 use base::ip::check_source;
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use tunnel::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
-use super::Shared;
 use super::sockets::Way;
+use super::{Shared, State};
 use crate::linux::copies::Copies;
 use crate::linux::offload::Joiner;
 use crate::sys::{Arrivals, Arrived};
@@ -18,6 +20,13 @@ use crate::sys::{Arrivals, Arrived};
 const BATCHES: usize = 4;
 /// Datagrams handled during one hold of the lock.
 const HELD: usize = 64;
+/// Packets of a peer that are written to the device in a turn, before others have theirs. With the datagrams of a turn
+/// they take less than a millisecond.
+const QUANTUM: usize = 64;
+/// The same of a peer while no other is heard.
+const ALONE: usize = 512;
+/// Who was heard so long ago is not waited for.
+const PRESENT: Duration = Duration::from_secs(1);
 
 /// A datagram that was looked at without the lock.
 struct Sorted<'a> {
@@ -38,6 +47,32 @@ struct Released {
     packets: Vec<Packet>,
     scratch: Vec<u8>,
     joiner: Joiner,
+    /// Peers of whom more packets wait than a turn takes, each once. They take turns.
+    waiting: VecDeque<PeerId>,
+    turns: Turns,
+}
+
+/// Knows whether several peers share the thread: then none may keep it for long.
+#[derive(Default)]
+struct Turns {
+    /// The peer whose datagram came last.
+    last: Option<PeerId>,
+    /// When a datagram of another than the last peer came last.
+    changed: Option<Time>,
+}
+
+impl Turns {
+    fn handle_heard(&mut self, now: Time, peer: PeerId) {
+        if self.last.replace(peer).is_some_and(|last| last != peer) {
+            self.changed = Some(now);
+        }
+    }
+
+    /// How many packets of a peer may be written in a turn.
+    fn quantum(&self, now: Time) -> usize {
+        let is_shared = self.changed.is_some_and(|changed| now.since(changed) < PRESENT);
+        if is_shared { QUANTUM } else { ALONE }
+    }
 }
 
 /// A packet among others.
@@ -87,7 +122,18 @@ impl Inward {
             shared.settle(state, now);
         }
         let ready = sockets.iter().enumerate().filter(|(_, ready)| !ready.is_empty());
-        ready.map(|(socket, _)| socket).try_for_each(|socket| self.receive(shared, socket))
+        ready.map(|(socket, _)| socket).try_for_each(|socket| self.receive(shared, socket))?;
+        if self.has_more() {
+            self.released.take_turns(shared);
+            self.released.write(shared, &shared.routes(), &shared.own());
+            self.released.flush(shared);
+        }
+        Ok(())
+    }
+
+    /// Whether released packets wait for their turn: there is no time to sleep.
+    pub fn has_more(&self) -> bool {
+        !self.released.waiting.is_empty()
     }
 
     /// Takes what has come to a socket.
@@ -148,6 +194,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
                     released.take(&mut state, now, last);
                 }
                 last = Some(whose.0);
+                released.turns.handle_heard(now, whose.0);
                 state.note_way(whose.0, *from, *way);
                 let payload = &datagram[payload];
                 if !state.handle_datagram(now, whose, number, *is_marked, payload) {
@@ -165,14 +212,29 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
 }
 
 impl Released {
-    fn take(&mut self, state: &mut super::State, now: base::time::Time, peer: Option<PeerId>) {
+    /// Takes packets of a peer, a turn's worth.
+    fn take(&mut self, state: &mut State, now: Time, peer: Option<PeerId>) {
         let Some(peer) = peer else { return };
-        let Self { octets, packets, scratch, .. } = self;
+        let most = self.turns.quantum(now);
+        let Self { octets, packets, scratch, waiting, .. } = self;
         let whole = state.whole(peer).unwrap_or(usize::MAX);
-        state.release(now, peer, scratch, |packet| {
+        let has_more = state.release(now, peer, most, scratch, |packet| {
             octets.extend_from_slice(packet);
             packets.push(Packet { peer, len: packet.len(), whole });
         });
+        if has_more && !waiting.contains(&peer) {
+            waiting.push_back(peer);
+        }
+    }
+
+    /// Gives each peer of whom packets wait a turn.
+    fn take_turns(&mut self, shared: &Shared) {
+        let mut state = shared.state();
+        let now = shared.now();
+        for _ in 0..self.waiting.len() {
+            let peer = self.waiting.pop_front();
+            self.take(&mut state, now, peer);
+        }
     }
 
     /// Writes released packets to the device, as trains.
@@ -201,5 +263,30 @@ fn write(shared: &Shared, train: &[u8]) {
     shared.counters.device_writes.add(1);
     if shared.tun.write(train).is_err() {
         shared.counters.device_refused.add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_alone_has_long_turns_and_one_of_several_short_ones() {
+        let [one, other] = [0, 1].map(|at| PeerId::new(at).unwrap());
+        let at = |millis| Time::ZERO + Duration::from_millis(millis);
+        let mut turns = Turns::default();
+
+        turns.handle_heard(at(0), one);
+        turns.handle_heard(at(10), one);
+        assert_eq!(turns.quantum(at(10)), ALONE);
+        turns.handle_heard(at(20), other);
+        assert_eq!(turns.quantum(at(20)), QUANTUM);
+        turns.handle_heard(at(30), one);
+        for millis in (40..1_100).step_by(10) {
+            turns.handle_heard(at(millis), one);
+        }
+
+        assert_eq!(turns.quantum(at(1_000)), QUANTUM);
+        assert_eq!(turns.quantum(at(1_030)), ALONE);
     }
 }

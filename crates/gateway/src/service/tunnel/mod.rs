@@ -219,6 +219,9 @@ impl Driver for Tunnel {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
+        if self.inward.has_more() {
+            return Some(Time::ZERO);
+        }
         earliest(self.shared.sleep(INWARD), self.watch.next_timeout())
     }
 

@@ -351,18 +351,23 @@ impl State {
         None
     }
 
-    /// Calls `each` with every packet that a peer's core releases.
+    /// Calls `each` with packets that a peer's core releases, at most `most`; returns whether more may wait.
     pub fn release(
         &mut self,
         now: Time,
         peer: PeerId,
+        most: usize,
         packet: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
-    ) {
-        let Some(session) = self.session_mut(peer) else { return };
-        while session.core.poll_packet(now, packet) {
+    ) -> bool {
+        let Some(session) = self.session_mut(peer) else { return false };
+        for _ in 0..most {
+            if !session.core.poll_packet(now, packet) {
+                return false;
+            }
             each(packet);
         }
+        true
     }
 
     /// Where all peers are sent to, if that has changed.
