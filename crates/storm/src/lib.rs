@@ -9,6 +9,7 @@
 //! A run is a function of its service and its seed. A broken rule comes with the command that replays the run, and
 //! with the shortest course found that breaks the same rule.
 
+mod connections;
 mod course;
 mod drive;
 mod messages;
@@ -16,6 +17,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod tunnels;
+mod verdicts;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -33,24 +35,30 @@ const MOST_TRIES: usize = 400;
 /// The service whose cores a storm runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
+    /// The table of rules that blocks flows.
+    Rules,
     /// Messages by segmentation and reassembly.
     Sar,
     /// Streams over STANAG 5066.
     Slep,
+    /// TCP connections.
+    Tcp,
     /// The coded tunnel, without its cipher.
     Tunnel,
 }
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 3] = [Self::Sar, Self::Slep, Self::Tunnel];
+    pub const ALL: [Self; 5] = [Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Rules => "rules",
             Self::Sar => "sar",
             Self::Slep => "slep",
+            Self::Tcp => "tcp",
             Self::Tunnel => "tunnel",
         }
     }
@@ -58,8 +66,8 @@ impl Service {
     fn nodes(self, rng: &mut Rng) -> usize {
         match self {
             Self::Sar => 2 + course::choice(rng, 4),
-            Self::Slep => 2 + course::choice(rng, 2),
-            Self::Tunnel => 2,
+            Self::Slep | Self::Tcp => 2 + course::choice(rng, 2),
+            Self::Rules | Self::Tunnel => 2,
         }
     }
 }
@@ -84,8 +92,10 @@ impl Course {
     #[must_use]
     pub fn run<'a>(&'a self, until: Option<Time>, trace: Option<&'a mut dyn FnMut(&str)>) -> Ran {
         match self.service {
+            Service::Rules => drive::run(self, verdicts::Verdicts::new(self), until, trace),
             Service::Sar => drive::run(self, messages::Messages::new(self), until, trace),
             Service::Slep => drive::run(self, streams::Streams::new(self), until, trace),
+            Service::Tcp => drive::run(self, connections::Connections::new(self), until, trace),
             Service::Tunnel => drive::run(self, tunnels::Tunnels::new(self), until, trace),
         }
     }

@@ -459,7 +459,7 @@ fn address(node: usize) -> Address {
 }
 
 /// The octets of a stream: the tag from the initiator, otherwise a pattern derived from tag, direction and place.
-fn octet(tag: u32, by_initiator: bool, at: usize) -> u8 {
+pub fn octet(tag: u32, by_initiator: bool, at: usize) -> u8 {
     if by_initiator && at < 4 {
         return tag.to_be_bytes()[at];
     }

@@ -217,7 +217,7 @@ impl Sender {
             return Next::Wait(Wait::Acks);
         }
         // The oldest may go even into a window that closed meanwhile (RFC 9293, 3.8.6).
-        if seq > self.una && plan.end() > self.una + self.offered.wnd {
+        if seq > self.una && plan.end() > self.offered.edge {
             return Next::Wait(Wait::Acks);
         }
         Next::Send(plan)
@@ -238,7 +238,7 @@ impl Sender {
         if seq >= end + u64::from(self.queue.has_fin()) {
             return Next::Wait(Wait::Data);
         }
-        let allowed = (self.una + self.offered.wnd).since(seq);
+        let allowed = self.offered.edge.since(seq);
         let len = end.since(seq).min(room).min(allowed);
         let is_last = seq + len == end;
         let fin = self.queue.has_fin() && is_last && len < allowed;
@@ -283,10 +283,10 @@ impl Sender {
         if self.max > self.una && !self.probing {
             return None;
         }
-        let allowed = room.min(self.offered.wnd).max(1);
+        let allowed = room.min(self.peer_window()).max(1);
         let len = self.data_end().since(seq).min(allowed);
         let fin = self.queue.has_fin() && len < allowed && seq + len == self.data_end();
-        let kind = if self.offered.wnd == 0 { Kind::Probe } else { Kind::New };
+        let kind = if self.peer_window() == 0 { Kind::Probe } else { Kind::New };
         (len > 0 || fin).then(|| Plan { seq, len: usize::try_from(len).unwrap_or(0), fin, kind })
     }
 
@@ -398,7 +398,7 @@ impl Sender {
 
     /// SND.WND: the window that the peer offers.
     pub fn peer_window(&self) -> u64 {
-        self.offered.wnd
+        self.offered.edge.since(self.una)
     }
 
     /// The largest window that the peer has offered so far.
@@ -1019,8 +1019,11 @@ struct Undo {
 /// How much the peer takes.
 #[derive(Clone, Debug)]
 struct Offered {
-    /// Octets from the oldest unacknowledged place on.
+    /// Octets from the acknowledgement on that came with them.
     wnd: u64,
+    /// Beyond the last place that the peer takes. An acknowledgement that is too old to set the window moves `una` on,
+    /// and leaves this where it is.
+    edge: Seq,
     /// The largest window offered so far.
     max_wnd: u64,
     /// The segment that last set `wnd`: its sequence number and its acknowledgement number.
@@ -1030,13 +1033,13 @@ struct Offered {
 impl Offered {
     /// Nothing offered yet; `iss` is the place of our SYN.
     fn new(iss: Seq) -> Self {
-        Self { wnd: 0, max_wnd: 0, wl: (iss, iss) }
+        Self { wnd: 0, edge: iss, max_wnd: 0, wl: (iss, iss) }
     }
 
     /// Takes the first window, which is never compared with an older one.
     fn start(&mut self, seq: Seq, ack: Seq, wnd: u64) {
         self.wl = (seq, ack);
-        self.wnd = wnd;
+        (self.wnd, self.edge) = (wnd, ack + wnd);
         self.max_wnd = self.max_wnd.max(wnd);
     }
 

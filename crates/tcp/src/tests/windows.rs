@@ -459,3 +459,21 @@ fn fin_does_not_wait_for_a_recovery() {
 
     assert_eq!(script.close(), ["F. 4001+0 ack 1"]);
 }
+
+#[test]
+fn an_acknowledgement_too_old_to_set_the_window_does_not_move_its_edge() {
+    let mut script = Script::open(plain());
+    script.window = 1_000;
+    assert_eq!(script.peer(1, 1, ACK, 5), NOTHING);
+    assert_eq!(script.peer(7, 1, ACK, 0), NOTHING, "behind a FIN that was lost: the newest so far");
+    assert_eq!(script.write(3_000), [". 1+1000 ack 6"]);
+
+    // The FIN again says that the window is closed now, and is older than what set the window.
+    script.window = 0;
+    let sent = script.peer(6, 1_001, FIN | ACK, 0);
+
+    assert_eq!(sent, [". 1001+0 ack 7"], "nothing beyond what the peer offered");
+    assert_eq!(script.tcp.peer_window(), 0);
+    script.window = 1_000;
+    assert_eq!(script.peer(7, 1_001, ACK, 0), [". 1001+1000 ack 7"]);
+}
