@@ -71,6 +71,7 @@ pub(crate) fn peers(input: &[u8]) {
         let peer = Peer {
             public_key: keys[1 - at].public_key(),
             preshared_key: None,
+            previous_key: None,
             endpoint: Some(addresses[1 - at]),
             keepalive: Some(Duration::from_secs(7)),
         };

@@ -23,7 +23,8 @@ fn main() -> anyhow::Result<()> {
     let (at_a, at_b): (SocketAddr, SocketAddr) = ("192.0.2.1:1".parse()?, "192.0.2.2:1".parse()?);
     let make = |key: &PrivateKey, other: &PrivateKey, endpoint, seed| {
         let public_key = other.public_key();
-        let peer = Peer { public_key, preshared_key: None, endpoint, keepalive: None };
+        let peer =
+            Peer { public_key, preshared_key: None, previous_key: None, endpoint, keepalive: None };
         let rng = Rng::stream(seed, "sealing");
         let secrets = Box::new(Seeded(Rng::stream(seed, "secrets")));
         Peers::new(Time::ZERO, Duration::from_secs(1), key, &[peer], rng, secrets)

@@ -121,6 +121,7 @@ impl Net {
             let peer = Peer {
                 public_key: keys[1 - at].public_key(),
                 preshared_key: None,
+                previous_key: None,
                 endpoint: (at == 0).then_some(addresses[1 - at]),
                 keepalive: None,
             };

@@ -33,6 +33,8 @@ pub struct Tunnel {
     pub listen: Vec<SocketAddr>,
     /// The file with this gateway's private key.
     pub private_key: PathBuf,
+    /// The file with the one before it, which peers may still know us by.
+    pub previous_private_key: Option<PathBuf>,
     /// The TUN device's name.
     pub device: String,
     /// The device's addresses.
@@ -56,6 +58,8 @@ pub struct Peer {
     pub name: String,
     /// What it is known by.
     pub public_key: PublicKey,
+    /// What it was known by before, and still may be.
+    pub previous_public_key: Option<PublicKey>,
     /// The file with a secret that it shares with us, besides the keys.
     pub preshared_key: Option<PathBuf>,
     /// Where it is called; without, it has to call us.
@@ -73,6 +77,8 @@ pub struct Peer {
 pub struct Keys {
     /// This gateway's.
     pub private_key: PrivateKey,
+    /// The one before it.
+    pub previous_private_key: Option<PrivateKey>,
     /// The peers', in the order of the configuration.
     pub peers: Vec<secure::Peer>,
 }
@@ -193,18 +199,25 @@ impl Tunnel {
     /// When one cannot be used.
     pub fn keys(&self) -> Result<Keys, Unusable> {
         let bad = |file: &Path, why| BadKeyFile { file: file.to_owned(), why };
-        let private_key =
-            keys::read(&self.private_key).map_err(|why| bad(&self.private_key, why))?;
+        let own = |file: &PathBuf| keys::read::<PrivateKey>(file).map_err(|why| bad(file, why));
+        let private_key = own(&self.private_key)?;
+        let previous_private_key = self.previous_private_key.as_ref().map(own).transpose()?;
         let mut peers = Vec::with_capacity(self.peers.len());
         for peer in &self.peers {
             let read =
                 |file: &PathBuf| keys::read::<PresharedKey>(file).map_err(|why| bad(file, why));
             let preshared_key = peer.preshared_key.as_ref().map(read).transpose()?;
-            let Peer { public_key, keepalive, .. } = *peer;
+            let Peer { public_key, previous_public_key: previous_key, keepalive, .. } = *peer;
             let endpoint = peer.endpoint.as_ref().map(Endpoint::located).transpose()?.flatten();
-            peers.push(secure::Peer { public_key, preshared_key, endpoint, keepalive });
+            peers.push(secure::Peer {
+                public_key,
+                previous_key,
+                preshared_key,
+                endpoint,
+                keepalive,
+            });
         }
-        Ok(Keys { private_key, peers })
+        Ok(Keys { private_key, previous_private_key, peers })
     }
 }
 
@@ -220,12 +233,14 @@ pub(crate) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
     let listen = either(section, "listen", vec![everywhere], listen::read);
     let device = either(section, "device", DEVICE.to_owned(), device);
-    let key = section.needed("private-key").and_then(|entry| {
-        let path = file(&entry, folder)?;
+    let own = |entry: &Entry<'_>| {
+        let path = file(entry, folder)?;
         let own = folder.map(|_| keys::read::<PrivateKey>(&path)).transpose();
-        let own = own.map_err(|why| no_key_file(&entry, &path, &why))?;
+        let own = own.map_err(|why| no_key_file(entry, &path, &why))?;
         Ok((path, own))
-    });
+    };
+    let key = section.needed("private-key").and_then(|entry| own(&entry));
+    let previous = either(section, "previous-private-key", None, |it| own(it).map(Some));
     let addresses = section.needed("addresses").and_then(|entry| addresses(&entry, MAX_ADDRESSES));
     let mtu = either(section, "mtu", None, |mtu| mtu.count(576..=65_535).map(Some));
     let fail_open = either(section, "fail-open", false, |it| it.flag());
@@ -233,14 +248,16 @@ pub(crate) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let blocks = VERSIONS.each_ref().map(|it| either(section, it.key, false, |it| it.flag()));
     let peers = section.needed("peer").and_then(|entry| {
         some(&entry, MAX_PEERS)?;
-        let own = key.as_ref().ok().and_then(|(_, own)| own.as_ref());
-        peers(&section.sections("peer")?, listen.as_deref().ok(), own, folder)
+        let files = [key.as_ref().ok(), previous.as_ref().ok().and_then(Option::as_ref)];
+        let own: Vec<_> = files.into_iter().flatten().filter_map(|(_, own)| own.as_ref()).collect();
+        peers(&section.sections("peer")?, listen.as_deref().ok(), &own, folder)
     });
     let [block_ipv4, block_ipv6] = blocks;
     let blocks = [block_ipv4?, block_ipv6?];
     let tunnel = Tunnel {
         listen: listen?,
         private_key: key?.0,
+        previous_private_key: previous?.map(|(path, _)| path),
         device: device?,
         addresses: addresses?,
         mtu: mtu?,
@@ -271,7 +288,7 @@ pub(crate) fn warnings(
 fn peers(
     sections: &[Section<'_>],
     listen: Option<&[SocketAddr]>,
-    own: Option<&PrivateKey>,
+    own: &[&PrivateKey],
     folder: Option<&Path>,
 ) -> Result<Vec<Peer>, Complaint> {
     let mut peers: Vec<Peer> = Vec::with_capacity(sections.len());
@@ -283,18 +300,21 @@ fn peers(
         if peers.iter().any(|other| other.name == *name) {
             return Err(section.needed("name")?.complain(format!("{name:?} is there twice")));
         }
-        let key = section.needed("public-key")?;
-        if own.is_some_and(|own| own.public_key() == peer.public_key) {
-            return Err(key.complain("this is our own: each side names the other's"));
-        }
-        if own.is_some_and(|own| key.parsed_public().as_ref() == Ok(own)) {
-            return Err(key.complain(
+        let previous = peer.previous_public_key.map(|key| ("previous-public-key", key));
+        for (name, public_key) in [("public-key", peer.public_key)].into_iter().chain(previous) {
+            let key = section.needed(name)?;
+            if own.iter().any(|own| own.public_key() == public_key) {
+                return Err(key.complain("this is our own: each side names the other's"));
+            }
+            if own.iter().any(|own| key.parsed_public().as_ref() == Ok(*own)) {
+                return Err(key.complain(
                 "this is our private key: `trackway keygen --public` prints the public one, which the peer's administrator \
                  gives; make another key if others have seen this one",
             ));
-        }
-        if let Some(other) = by_key.insert(peer.public_key, name.clone()) {
-            return Err(key.complain(format!("{other:?} has the same")));
+            }
+            if let Some(other) = by_key.insert(public_key, peer.name.clone()) {
+                return Err(key.complain(format!("{other:?} has the same")));
+            }
         }
         let id = PeerId::new(peers.len()).expect("they were counted");
         routes.extend(peer.routes.iter().map(|route| (id, *route)));
@@ -326,6 +346,8 @@ fn peer(
         Ok(name.to_owned())
     });
     let public_key = section.needed("public-key").and_then(|entry| entry.parsed_public());
+    let previous_public_key =
+        either(section, "previous-public-key", None, |it| it.parsed_public().map(Some));
     let preshared_key = either(section, "preshared-key", None, |entry| {
         let path = file(entry, folder)?;
         if folder.is_some() {
@@ -342,8 +364,18 @@ fn peer(
     let applied = section.apply(&PARAMETERS, &mut parameters);
     let (name, public_key, preshared_key) = (name?, public_key?, preshared_key?);
     let (endpoint, routes, keepalive) = (endpoint?, routes?, keepalive?);
+    let previous_public_key = previous_public_key?;
     applied?;
-    Ok(Peer { name, public_key, preshared_key, endpoint, routes, keepalive, parameters })
+    Ok(Peer {
+        name,
+        public_key,
+        previous_public_key,
+        preshared_key,
+        endpoint,
+        routes,
+        keepalive,
+        parameters,
+    })
 }
 
 fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
@@ -367,6 +399,11 @@ pub(crate) fn schema() -> Shape {
     let peer = Shape::new()
         .needed("name", "What the peer is called here.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
         .needed("public-key", "What `trackway keygen` printed at the peer.", schema::text())
+        .key(
+            "previous-public-key",
+            "The one before, which counts as well while the peer changes its key.",
+            schema::text(),
+        )
         .key("preshared-key", "A file with a secret that both have besides.", schema::text())
         .key(
             "endpoint",
@@ -388,6 +425,11 @@ pub(crate) fn schema() -> Shape {
         )
         .key("device", "The name of the TUN device.", device_schema())
         .needed("private-key", "The file with our private key.", schema::text())
+        .key(
+            "previous-private-key",
+            "The file with the one before, which counts as well while peers learn the new one.",
+            schema::text(),
+        )
         .needed(
             "addresses",
             "Those of the device.",
@@ -434,6 +476,27 @@ mod tests {
         assert_eq!((&peer.endpoint, peer.keepalive, peer.parameters.max_rate), (&None, None, None));
         assert_eq!(peer.parameters.deadline, Duration::from_secs(2));
         assert_eq!(peer.routes, ["10.2.0.0/16".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_key_may_have_one_before_it_that_nobody_else_has() {
+        let with = |more: &str| TEXT.replace("routes =", &format!("{more}\nroutes ="));
+        let before = "TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0=";
+        let its = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
+        let text = with(&format!("previous-public-key = {before:?}"));
+        let text = text.replace("addresses =", "previous-private-key = \"old.key\"\naddresses =");
+        let config = Config::parse("a.toml", &text).unwrap().tunnel.unwrap();
+        let same = Config::parse("a.toml", &with(&format!("previous-public-key = {its:?}")));
+        let another = format!(
+            "{text}\n[[tunnel.peer]]\nname = \"b\"\npublic-key = {before:?}\nroutes = [\"10.3.0.0/16\"]"
+        );
+        let another = Config::parse("a.toml", &another);
+
+        assert_eq!(config.previous_private_key, Some("old.key".into()));
+        assert_eq!(config.peers[0].previous_public_key, Some(before.parse().unwrap()));
+        for refused in [same, another] {
+            assert!(refused.unwrap_err().to_string().contains("has the same"));
+        }
     }
 
     #[test]

@@ -42,11 +42,16 @@ const COOKIE: &[u8; 8] = b"cookie--";
 /// How long a cookie is good.
 pub const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
+/// The key that seals cookies for callers of the owner of a public key.
+pub fn cookie_key(of: &PublicKey) -> [u8; 32] {
+    key_of(COOKIE, of)
+}
+
 /// Opens a cookie sent by the owner of key `of` for our call with `mac1`.
 pub fn open_cookie(of: &PublicKey, mac1: &[u8; MAC], cookie: &Cookie<'_>) -> Option<[u8; MAC]> {
     let (sealed, tag) = cookie.sealed.split_first_chunk::<MAC>()?;
     let mut opened = *sealed;
-    let cipher = XChaCha20Poly1305::new(&key_of(COOKIE, of).into());
+    let cipher = XChaCha20Poly1305::new(&cookie_key(of).into());
     let tag = Tag::<XChaCha20Poly1305>::from_slice(tag);
     let nonce = XNonce::from_slice(cookie.nonce);
     cipher.decrypt_in_place_detached(nonce, mac1, &mut opened, tag).ok()?;
@@ -64,7 +69,6 @@ pub enum Verdict {
 
 /// The guard before the costly part.
 pub struct Guard {
-    cipher: XChaCha20Poly1305,
     secret: [u8; 32],
     previous_secret: [u8; 32],
     secret_since: Time,
@@ -74,14 +78,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn new(
-        now: Time,
-        local: &PublicKey,
-        entropy: &mut dyn Entropy,
-    ) -> Result<Self, NoRandomness> {
+    pub fn new(now: Time, entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
         let secret = draw(entropy)?;
         Ok(Self {
-            cipher: XChaCha20Poly1305::new(&key_of(COOKIE, local).into()),
             secret,
             previous_secret: secret,
             secret_since: now,
@@ -91,12 +90,13 @@ impl Guard {
         })
     }
 
-    /// Judges a call whose `mac1` is right.
+    /// Judges a call whose `mac1` is right; `cookie_key` seals cookies for callers of the key that was called.
     pub fn judge(
         &mut self,
         now: Time,
         from: SocketAddr,
         call: &Call<'_>,
+        cookie_key: &[u8; 32],
         entropy: &mut dyn Entropy,
     ) -> Verdict {
         if self.calls.spend(now) {
@@ -108,7 +108,7 @@ impl Guard {
             return if is_admitted { Verdict::Admit } else { Verdict::Refuse };
         }
         let cookie = cookie(&self.secret, from);
-        self.seal_cookie(call, cookie, entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
+        seal_cookie(cookie_key, call, cookie, entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
     }
 
     /// Whether a call proves by its `mac2` that a cookie sent to its address has arrived.
@@ -144,24 +144,24 @@ impl Guard {
             self.secret_since = now;
         }
     }
+}
 
-    fn seal_cookie(
-        &self,
-        call: &Call<'_>,
-        mut cookie: [u8; MAC],
-        entropy: &mut dyn Entropy,
-    ) -> Option<Vec<u8>> {
-        let nonce: [u8; NONCE] = draw(entropy).ok()?;
-        let tag = self
-            .cipher
-            .encrypt_in_place_detached(XNonce::from_slice(&nonce), call.mac1, &mut cookie)
-            .ok()?;
-        let mut sealed = [0; 2 * MAC];
-        sealed[..MAC].copy_from_slice(&cookie);
-        sealed[MAC..].copy_from_slice(&tag);
-        let index: Index = call.sender;
-        Some(Cookie { index, nonce: &nonce, sealed: &sealed }.emit())
-    }
+fn seal_cookie(
+    key: &[u8; 32],
+    call: &Call<'_>,
+    mut cookie: [u8; MAC],
+    entropy: &mut dyn Entropy,
+) -> Option<Vec<u8>> {
+    let nonce: [u8; NONCE] = draw(entropy).ok()?;
+    let cipher = XChaCha20Poly1305::new(key.into());
+    let tag = cipher
+        .encrypt_in_place_detached(XNonce::from_slice(&nonce), call.mac1, &mut cookie)
+        .ok()?;
+    let mut sealed = [0; 2 * MAC];
+    sealed[..MAC].copy_from_slice(&cookie);
+    sealed[MAC..].copy_from_slice(&tag);
+    let index: Index = call.sender;
+    Some(Cookie { index, nonce: &nonce, sealed: &sealed }.emit())
 }
 
 fn cookie(secret: &[u8; 32], from: SocketAddr) -> [u8; MAC] {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use base::rng::Rng;
 use base::time::Time;
 
-use super::mac::{append_mac1, append_mac2};
+use super::keys::PublicKey;
+use super::mac::{append_mac1, append_mac2, mac_key};
 use super::noise::{INITIATION, Initiation, Keys, PAYLOAD, RESPONSE};
 use super::wire::{Call, Index, MAC};
 
@@ -22,10 +23,22 @@ const URGENT: Duration = Duration::from_millis(250);
 const JITTER: Duration = Duration::from_millis(333);
 /// A call is repeated for this long, so that a slow answer is still understood.
 const RENEW_AFTER: Duration = Duration::from_secs(30);
+/// The same if there are other keys to call with: all have their turns before a session ends, which is 55 s after the
+/// first call for the next one.
+const TURN: Duration = Duration::from_secs(5);
+
+/// The keys of both ends by which a call is made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pair {
+    pub own: PublicKey,
+    pub its: PublicKey,
+}
 
 /// A call without an answer so far.
 pub struct Handshake {
     index: Index,
+    /// Between which keys it is.
+    pair: Pair,
     initiation: Initiation,
     noise: [u8; INITIATION],
     mac1: [u8; MAC],
@@ -43,14 +56,14 @@ impl Handshake {
     /// A call, and the datagram to send.
     pub fn new(
         now: Time,
-        index: Index,
+        (index, pair): (Index, Pair),
         (initiation, noise): (Initiation, [u8; INITIATION]),
-        mac_key: &[u8; 32],
         cookie: Option<&[u8; MAC]>,
         rng: &mut Rng,
     ) -> (Self, Vec<u8>) {
         let mut call = Self {
             index,
+            pair,
             initiation,
             noise,
             mac1: [0; MAC],
@@ -61,12 +74,17 @@ impl Handshake {
             has_cookie: cookie.is_some(),
             is_urgent: false,
         };
-        let datagram = call.datagram(mac_key, cookie);
+        let datagram = call.datagram(cookie);
         (call, datagram)
     }
 
     pub fn index(&self) -> Index {
         self.index
+    }
+
+    /// Between which keys it is.
+    pub fn pair(&self) -> Pair {
+        self.pair
     }
 
     /// The MAC of the call's latest datagram, which a cookie is bound to.
@@ -111,16 +129,10 @@ impl Handshake {
     }
 
     /// The same call again.
-    pub fn repeat(
-        &mut self,
-        now: Time,
-        mac_key: &[u8; 32],
-        cookie: Option<&[u8; MAC]>,
-        rng: &mut Rng,
-    ) -> Vec<u8> {
+    pub fn repeat(&mut self, now: Time, cookie: Option<&[u8; MAC]>, rng: &mut Rng) -> Vec<u8> {
         self.resend_at = now + self.wait(rng);
         self.tries += 1;
-        self.datagram(mac_key, cookie)
+        self.datagram(cookie)
     }
 
     /// When to send it again.
@@ -128,9 +140,9 @@ impl Handshake {
         self.resend_at
     }
 
-    /// Whether it is time for another call instead of a repetition.
-    pub fn is_old(&self, now: Time) -> bool {
-        now.since(self.began) >= RENEW_AFTER
+    /// Whether it is time for another call instead of a repetition; `has_others`: there are other keys to call with.
+    pub fn is_old(&self, now: Time, has_others: bool) -> bool {
+        now.since(self.began) >= if has_others { TURN } else { RENEW_AFTER }
     }
 
     /// The next call to a peer that does not answer: not sooner than the last one would have come.
@@ -150,9 +162,9 @@ impl Handshake {
         wait(self.tries) + rng.within(JITTER)
     }
 
-    fn datagram(&mut self, mac_key: &[u8; 32], cookie: Option<&[u8; MAC]>) -> Vec<u8> {
+    fn datagram(&mut self, cookie: Option<&[u8; MAC]>) -> Vec<u8> {
         let mut datagram = Call::begin(self.index, &self.noise);
-        append_mac1(mac_key, &mut datagram);
+        append_mac1(&mac_key(&self.pair.its), &mut datagram);
         self.mac1 = *datagram.last_chunk().expect("the mac was just appended");
         append_mac2(cookie, &mut datagram);
         datagram

@@ -9,9 +9,11 @@ use base::entropy::Entropy;
 use base::rng::Rng;
 use base::time::Time;
 
+use super::guard::cookie_key;
 use super::keys::{PrivateKey, PublicKey};
-use super::mac::mac_key;
+use super::mac::{is_mac, mac_key};
 use super::open::Table;
+use super::wire::MAC;
 use super::{Incarnation, PeerId};
 
 /// Datagrams and events that may wait: so many, and more for each peer.
@@ -124,10 +126,39 @@ impl Event {
     }
 }
 
+/// A key of ours, and what follows from it.
+pub struct Identity {
+    private_key: PrivateKey,
+    public_key: PublicKey,
+    mac_key: [u8; 32],
+    cookie_key: [u8; 32],
+}
+
+impl Identity {
+    fn new(private_key: &PrivateKey) -> Self {
+        let public_key = private_key.public_key();
+        Self {
+            private_key: private_key.clone(),
+            public_key,
+            mac_key: mac_key(&public_key),
+            cookie_key: cookie_key(&public_key),
+        }
+    }
+
+    pub fn public_key(&self) -> PublicKey {
+        self.public_key
+    }
+
+    /// Seals cookies for who calls this key.
+    pub fn cookie_key(&self) -> &[u8; 32] {
+        &self.cookie_key
+    }
+}
+
 /// What every peer's part needs of the gateway.
 pub struct Local {
-    private_key: PrivateKey,
-    mac_key: [u8; 32],
+    /// Our key, and the one before it as long as peers may know us by that one.
+    identities: Vec<Identity>,
     table: Arc<Table>,
     rng: Rng,
     entropy: Box<dyn Entropy>,
@@ -152,8 +183,7 @@ impl Local {
         entropy: Box<dyn Entropy>,
     ) -> Self {
         Self {
-            private_key: private_key.clone(),
-            mac_key: mac_key(&private_key.public_key()),
+            identities: vec![Identity::new(private_key)],
             table: Table::new(),
             rng,
             entropy,
@@ -175,18 +205,29 @@ impl Local {
         before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
     }
 
-    pub fn private_key(&self) -> &PrivateKey {
-        &self.private_key
+    /// Our keys, the newest first.
+    pub fn identities(&self) -> &[Identity] {
+        &self.identities
     }
 
-    /// The private key, and the source of randomness for what is made with it.
-    pub fn private_key_and_entropy(&mut self) -> (&PrivateKey, &mut dyn Entropy) {
-        (&self.private_key, &mut *self.entropy)
+    /// These keys are ours from now on, the newest first.
+    pub fn set_identities<'a>(&mut self, keys: impl Iterator<Item = &'a PrivateKey>) {
+        self.identities = keys.map(Identity::new).collect();
     }
 
-    /// The key of the MAC over what comes to us.
-    pub fn mac_key(&self) -> &[u8; 32] {
-        &self.mac_key
+    /// Whether a public key is ours.
+    pub fn is_ours(&self, key: &PublicKey) -> bool {
+        self.identities.iter().any(|identity| identity.public_key == *key)
+    }
+
+    /// A private key of ours, the newest having the place 0, and the source of randomness for what is made with it.
+    pub fn private_key_and_entropy(&mut self, place: usize) -> (&PrivateKey, &mut dyn Entropy) {
+        (&self.identities[place].private_key, &mut *self.entropy)
+    }
+
+    /// The place of our key for which a message was made, by its `mac1`.
+    pub fn addressed(&self, before_mac1: &[u8], mac1: &[u8; MAC]) -> Option<usize> {
+        self.identities.iter().position(|identity| is_mac(&identity.mac_key, before_mac1, mac1))
     }
 
     /// The receive keys of all sessions.

@@ -11,10 +11,10 @@ use base::time::{Time, earliest};
 
 use super::activity::Activity;
 use super::guard::{COOKIE_LIFE, open_cookie};
-use super::handshake::Handshake;
+use super::handshake::{Handshake, Pair};
 use super::keys::{PresharedKey, PublicKey};
 use super::local::{Event, Fresh, Local, Trouble};
-use super::mac::{append_mac1, is_mac, mac_key};
+use super::mac::{append_mac1, mac_key};
 use super::noise;
 use super::open::{Heard, SLOT_BITS, SLOTS_PER_PEER};
 use super::seal::Sealer;
@@ -37,6 +37,8 @@ const MAX_ENDPOINTS: usize = 16;
 pub struct Peer {
     /// What it is known by.
     pub public_key: PublicKey,
+    /// What it was known by before, and still may be: for the time in which its key is changed.
+    pub previous_key: Option<PublicKey>,
     /// A secret besides the keys, against those who may one day compute private keys.
     pub preshared_key: Option<PresharedKey>,
     /// Where it is called. Without, it has to call us.
@@ -45,12 +47,21 @@ pub struct Peer {
     pub keepalive: Option<Duration>,
 }
 
+impl Peer {
+    /// What it is known by, the newest first.
+    pub fn public_keys(&self) -> impl Iterator<Item = PublicKey> + use<> {
+        [Some(self.public_key), self.previous_key].into_iter().flatten()
+    }
+}
+
 /// A peer and all its state.
 pub struct Remote {
     id: PeerId,
-    public_key: PublicKey,
+    /// What it is known by, the newest first.
+    keys: Vec<PublicKey>,
     preshared_key: PresharedKey,
-    mac_key: [u8; 32],
+    /// The keys of the last handshake.
+    used: Option<Pair>,
     /// Addresses at which the peer may be called, as far as known.
     configured: Vec<SocketAddr>,
     keepalive: Option<Duration>,
@@ -72,9 +83,9 @@ impl Remote {
         let activity = Arc::<Activity>::default();
         Self {
             id,
-            public_key: peer.public_key,
+            keys: peer.public_keys().collect(),
             preshared_key: peer.preshared_key.clone().unwrap_or_else(PresharedKey::none),
-            mac_key: mac_key(&peer.public_key),
+            used: None,
             configured: peer.endpoint.into_iter().collect(),
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
@@ -189,6 +200,11 @@ impl Remote {
         self.stats
     }
 
+    /// The keys of the last handshake.
+    pub fn used(&self) -> Option<Pair> {
+        self.used
+    }
+
     fn check(&mut self, now: Time, local: &mut Local) {
         let unanswered_for = self.activity.unanswered_since().map(|since| now.since(since));
         if unanswered_for.is_some_and(|silence| silence >= SILENCE) {
@@ -270,6 +286,8 @@ struct Calling {
     called: Option<SocketAddr>,
     /// How many datagrams were sent since calls are unanswered: addresses have their turns by it.
     turn: usize,
+    /// How many times other keys had their turn since then.
+    pair: usize,
     /// When the last one was that the peer's silence was the reason for.
     urgent_at: Option<Time>,
     /// The configured addresses are newer than where the peer was heard last.
@@ -300,6 +318,7 @@ impl Calling {
             failing: None,
             called: None,
             turn: 0,
+            pair: 0,
             urgent_at: None,
             is_configured_new: false,
             told: BTreeSet::new(),
@@ -347,7 +366,7 @@ impl Remote {
         if !self.calling.indexes().any(|index| index == answer.index) {
             return Err(Dropped::Unknown);
         }
-        if !is_mac(local.mac_key(), answer.before_mac1, answer.mac1) {
+        if local.addressed(answer.before_mac1, answer.mac1).is_none() {
             return Err(Dropped::NotForUs);
         }
         if !self.calling.answers.spend(now) {
@@ -359,7 +378,7 @@ impl Remote {
             self.trouble(from, Trouble::Unreadable, local);
             return Err(Dropped::Forged);
         };
-        let (index, stale) = (handshake.index(), handshake.stale());
+        let (index, stale, pair) = (handshake.index(), handshake.stale(), handshake.pair());
         match Reply::parse(payload) {
             None => {
                 self.stats.bad_answers += 1;
@@ -382,6 +401,7 @@ impl Remote {
             }
             Some(Reply::Taken { incarnation, next_number }) => {
                 self.stats.answers_received += 1;
+                self.used = Some(pair);
                 // What an answer says of where it comes from may be false. That the call arrived is true.
                 let is_known = self.endpoints().any(|it| it == from);
                 let endpoint =
@@ -412,7 +432,7 @@ impl Remote {
         local: &mut Local,
     ) -> Result<(), Dropped> {
         let (handshake, _) = self.calling.waiting(cookie.index).ok_or(Dropped::Unknown)?;
-        let opened = open_cookie(&self.public_key, handshake.mac1(), cookie);
+        let opened = open_cookie(&handshake.pair().its, handshake.mac1(), cookie);
         let opened = opened.ok_or(Dropped::Forged)?;
         handshake.handle_cookie(now, local.rng());
         self.calling.cookie = Some((opened, now));
@@ -459,7 +479,8 @@ impl Remote {
             return;
         }
         self.calling.check = None;
-        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return };
+        let pair = self.used.unwrap_or_else(|| self.pair(local));
+        let Some((mut handshake, datagram)) = self.new_call(now, pair, local) else { return };
         handshake.hurry(now, local.rng());
         self.calling.check = Some(Check { endpoint, handshake, calls: 1 });
         self.stats.moves_checked += 1;
@@ -484,8 +505,7 @@ impl Remote {
             Some(check) if check.calls < CHECK_CALLS => {
                 check.calls += 1;
                 self.stats.calls_sent += 1;
-                let mac_key = &self.mac_key;
-                let datagram = check.handshake.repeat(now, mac_key, cookie.as_ref(), local.rng());
+                let datagram = check.handshake.repeat(now, cookie.as_ref(), local.rng());
                 local.send(check.endpoint, datagram);
             }
             Some(_) | None => self.end_check(),
@@ -510,10 +530,11 @@ impl Remote {
     /// Makes a call in place of the one before, and says whether it could.
     fn make_call(&mut self, now: Time, local: &mut Local) -> bool {
         if self.calling.failing.is_none() {
-            self.calling.turn = 0;
+            (self.calling.turn, self.calling.pair) = (0, 0);
         }
         let Some(target) = self.target() else { return false };
-        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return false };
+        let pair = self.pair(local);
+        let Some((mut handshake, datagram)) = self.new_call(now, pair, local) else { return false };
         if let Some(previous) = &self.calling.handshake {
             handshake.go_on_from(now, previous, local.rng());
         }
@@ -524,24 +545,37 @@ impl Remote {
         true
     }
 
+    /// How many pairs of keys the peer may be called with.
+    fn pairs(&self, local: &Local) -> usize {
+        local.identities().len() * self.keys.len()
+    }
+
+    /// The keys whose turn it is to call the peer with: first the newest of both, then its previous one, then ours.
+    fn pair(&self, local: &Local) -> Pair {
+        let at = self.calling.pair % self.pairs(local);
+        let own = local.identities()[at / self.keys.len()].public_key();
+        Pair { own, its: self.keys[at % self.keys.len()] }
+    }
+
     /// A call like no other, and the datagram to send; `None` without randomness.
-    fn new_call(&mut self, now: Time, local: &mut Local) -> Option<(Handshake, Vec<u8>)> {
+    fn new_call(
+        &mut self,
+        now: Time,
+        pair: Pair,
+        local: &mut Local,
+    ) -> Option<(Handshake, Vec<u8>)> {
         let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
         let next_number = self.sessions.next_number();
         let incarnation = self.own_incarnation(local)?;
         let hello = Hello { timestamp, incarnation, next_number };
-        let (private_key, entropy) = local.private_key_and_entropy();
-        let message = noise::call(
-            private_key,
-            &self.public_key,
-            &self.preshared_key,
-            &hello.emit(),
-            entropy,
-        )?;
+        let own = local.identities().iter().position(|it| it.public_key() == pair.own)?;
+        let (private_key, entropy) = local.private_key_and_entropy(own);
+        let psk = &self.preshared_key;
+        let message = noise::call(private_key, &pair.its, psk, &hello.emit(), entropy)?;
         self.calling.said_timestamp = timestamp;
         let index = self.free_index(local);
         let cookie = self.fresh_cookie(now);
-        Some(Handshake::new(now, index, message, &self.mac_key, cookie.as_ref(), local.rng()))
+        Some(Handshake::new(now, (index, pair), message, cookie.as_ref(), local.rng()))
     }
 
     fn call_again(&mut self, now: Time, local: &mut Local) {
@@ -564,14 +598,16 @@ impl Remote {
             self.calling.failing = None;
             return;
         }
-        if self.calling.handshake.as_ref().is_some_and(|call| call.is_old(now))
-            && self.make_call(now, local)
-        {
-            return;
+        let has_others = self.pairs(local) > 1;
+        if self.calling.handshake.as_ref().is_some_and(|call| call.is_old(now, has_others)) {
+            self.calling.pair = self.calling.pair.wrapping_add(1);
+            if self.make_call(now, local) {
+                return;
+            }
         }
         let (target, cookie) = (self.target(), self.fresh_cookie(now));
         let Some(handshake) = &mut self.calling.handshake else { return };
-        let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), local.rng());
+        let datagram = handshake.repeat(now, cookie.as_ref(), local.rng());
         if let Some(target) = target {
             self.send_call(now, target, datagram, local);
         }
@@ -684,10 +720,11 @@ impl Remote {
         now: Time,
         from: SocketAddr,
         call: &Call<'_>,
-        heard: noise::Call,
+        (own, heard): (PublicKey, noise::Call),
         hello: Hello,
         local: &mut Local,
     ) -> Result<(), Dropped> {
+        let pair = Pair { own, its: heard.from() };
         if hello.timestamp <= self.called.heard_timestamp {
             self.stats.calls_stale += 1;
             // Replayed, or the peer's clock went back. Only the peer can read our reply, and only
@@ -695,7 +732,7 @@ impl Remote {
             if self.called.stale.spend(now) {
                 let reply = Reply::Stale { timestamp: self.called.heard_timestamp };
                 if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
-                    self.send_answer(from, call.sender, Index::new(0), &noise, local);
+                    self.send_answer(from, pair.its, (call.sender, Index::new(0)), &noise, local);
                 }
             }
             return Err(Dropped::Stale);
@@ -726,7 +763,8 @@ impl Remote {
         let remote_index = call.sender;
         let agreed = Agreed { index, remote_index, keys, inbound, is_confirmed: false, rekey_at };
         self.sessions.add(now, agreed, local.table());
-        let answer = self.send_answer(from, call.sender, index, &noise, local);
+        let answer = self.send_answer(from, pair.its, (call.sender, index), &noise, local);
+        self.used = Some(pair);
         self.called.answered =
             Some(Answered { mac1: *call.mac1, answer: Some(answer), to: vec![from] });
         self.stats.calls_answered += 1;
@@ -780,15 +818,15 @@ impl Remote {
     }
 
     fn send_answer(
-        &mut self,
+        &self,
         to: SocketAddr,
-        caller: Index,
-        index: Index,
+        key: PublicKey,
+        (caller, index): (Index, Index),
         noise: &[u8; noise::RESPONSE],
         local: &mut Local,
     ) -> Vec<u8> {
         let mut answer = Answer::begin(caller, index, noise);
-        append_mac1(&self.mac_key, &mut answer);
+        append_mac1(&mac_key(&key), &mut answer);
         local.send(to, answer.clone());
         answer
     }
@@ -836,6 +874,36 @@ impl Remote {
         if !self.configured.is_empty() {
             self.call(now, local);
         }
+    }
+
+    /// The peer is known by these keys from now on, the newest first. Keys are agreed on with the newest at once, and
+    /// what there is goes on meanwhile.
+    pub fn set_keys(
+        &mut self,
+        now: Time,
+        keys: impl Iterator<Item = PublicKey>,
+        local: &mut Local,
+    ) {
+        self.keys = keys.collect();
+        self.renew(now, local);
+    }
+
+    /// Our keys have changed: keys are agreed on with the newest at once. What was agreed on with a key that is no more
+    /// ours ends.
+    pub fn handle_own_keys(&mut self, now: Time, local: &mut Local) {
+        if self.used.is_some_and(|used| !local.is_ours(&used.own)) {
+            self.used = None;
+            self.begin_life(now, local);
+        } else {
+            self.renew(now, local);
+        }
+    }
+
+    /// Calls in place of calls with other keys.
+    fn renew(&mut self, now: Time, local: &mut Local) {
+        self.calling.forget();
+        self.calling.pair = 0;
+        self.call(now, local);
     }
 
     /// Ends all sessions and calls, because a new life of this program begins.

@@ -12,9 +12,9 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use super::guard::{Guard, Verdict};
+use super::handshake::Pair;
 use super::keys::{PrivateKey, PublicKey};
 use super::local::{Event, Local, Outgoing};
-use super::mac::is_mac;
 use super::noise;
 use super::open::{Heard, Opened, Opener, peer_of};
 use super::peer::{Peer, Remote};
@@ -93,7 +93,7 @@ impl Peers {
         if peers.len() > MAX_PEERS {
             return Err(Unusable::TooMany(peers.len()));
         }
-        let guard = Guard::new(now, &private_key.public_key(), &mut *entropy)?;
+        let guard = Guard::new(now, &mut *entropy)?;
         let local = Local::new(now, unix, private_key, rng, entropy);
         let opener = Opener::new(Arc::clone(local.table()));
         let mut all = Self {
@@ -122,21 +122,58 @@ impl Peers {
         let free = self.remotes.iter().position(Option::is_none);
         let position = free.unwrap_or(self.remotes.len());
         let id = PeerId::new(position).ok_or(Unusable::TooMany(position + 1))?;
-        if peer.public_key == self.local.private_key().public_key() {
-            return Err(Unusable::OwnKey(position));
-        }
-        if self.by_key.contains_key(&peer.public_key) {
-            return Err(Unusable::SameKey(position));
-        }
+        self.judge_keys(id, peer)?;
         if free.is_none() {
             self.remotes.push(None);
             self.sealers.push(None);
             self.local.grow();
         }
-        self.by_key.insert(peer.public_key, id);
+        self.by_key.extend(peer.public_keys().map(|key| (key, id)));
         self.remotes[position].insert(Remote::new(now, id, peer)).call(now, &mut self.local);
         self.note_timeout();
         Ok(id)
+    }
+
+    /// Our private key is `key` from now on, and `previous` counts too as long as peers know us by that one. Sessions go
+    /// on, but for those agreed on with a key that is ours no more.
+    ///
+    /// # Errors
+    /// When a key is a peer's. Nothing has changed then.
+    pub fn set_own_keys(
+        &mut self,
+        now: Time,
+        key: &PrivateKey,
+        previous: Option<&PrivateKey>,
+    ) -> Result<(), Unusable> {
+        for own in [Some(key), previous].into_iter().flatten() {
+            if let Some(peer) = self.by_key.get(&own.public_key()) {
+                return Err(Unusable::OwnKey(peer.index()));
+            }
+        }
+        self.local.set_identities([Some(key), previous].into_iter().flatten());
+        for remote in self.remotes.iter_mut().flatten() {
+            remote.handle_own_keys(now, &mut self.local);
+        }
+        self.note_timeout();
+        Ok(())
+    }
+
+    /// A peer is known by the keys of `new` from now on. The session goes on, and keys are agreed on with its newest at
+    /// once. Returns whether it could be done so: not if the session was agreed on with a key that is the peer's no more.
+    ///
+    /// # Errors
+    /// When a key is ours or another peer's. Nothing has changed then.
+    pub fn set_peer_keys(&mut self, now: Time, peer: PeerId, new: &Peer) -> Result<bool, Unusable> {
+        self.judge_keys(peer, new)?;
+        let Some(Some(remote)) = self.remotes.get_mut(peer.index()) else { return Ok(false) };
+        if remote.used().is_none_or(|used| new.public_keys().all(|key| key != used.its)) {
+            return Ok(false);
+        }
+        self.by_key.retain(|_, id| *id != peer);
+        self.by_key.extend(new.public_keys().map(|key| (key, peer)));
+        remote.set_keys(now, new.public_keys(), &mut self.local);
+        self.note_timeout();
+        Ok(true)
     }
 
     /// Forgets a peer and its keys. Its place may be another's afterwards.
@@ -316,6 +353,13 @@ impl Peers {
         self.remote(peer).is_some_and(|remote| remote.has_session(now))
     }
 
+    /// Our key and the peer's by which keys were agreed on last; `None` if never.
+    #[must_use]
+    pub fn used_keys(&self, peer: PeerId) -> Option<(PublicKey, PublicKey)> {
+        let Pair { own, its } = self.remote(peer)?.used()?;
+        Some((own, its))
+    }
+
     /// When the peer was heard last; `None` if never.
     #[must_use]
     pub fn last_heard(&self, peer: PeerId) -> Option<Time> {
@@ -362,15 +406,17 @@ impl Peers {
     }
 
     fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
-        if !is_mac(self.local.mac_key(), call.before_mac1, call.mac1) {
+        let Some(place) = self.local.addressed(call.before_mac1, call.mac1) else {
             self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
-        }
+        };
         let answered = self.answered.get(call.mac1);
         if let Some(remote) = answered.and_then(|peer| self.remotes[peer.index()].as_mut()) {
             return remote.repeat_answer(now, from, &mut self.local);
         }
-        match self.guard.judge(now, from, call, self.local.entropy()) {
+        let identity = &self.local.identities()[place];
+        let (own, cookie_key) = (identity.public_key(), *identity.cookie_key());
+        match self.guard.judge(now, from, call, &cookie_key, self.local.entropy()) {
             Verdict::Admit => {}
             Verdict::Refuse => return Err(Dropped::Busy),
             Verdict::SendCookie(cookie) => {
@@ -379,7 +425,7 @@ impl Peers {
                 return Err(Dropped::Busy);
             }
         }
-        let (private_key, entropy) = self.local.private_key_and_entropy();
+        let (private_key, entropy) = self.local.private_key_and_entropy(place);
         let Some(heard) = noise::hear(private_key, call.noise, entropy) else {
             self.strangers.tell_unreadable(now, from, &mut self.local);
             return Err(Dropped::Forged);
@@ -391,7 +437,7 @@ impl Peers {
         let hello = Hello::parse(heard.payload()).ok_or(Dropped::Malformed)?;
         let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
         let before = remote.answered().copied();
-        let outcome = remote.handle_call(now, from, call, heard, hello, &mut self.local);
+        let outcome = remote.handle_call(now, from, call, (own, heard), hello, &mut self.local);
         if outcome.is_ok() {
             if let Some(mac1) = before {
                 self.answered.remove(&mac1);
@@ -414,6 +460,19 @@ impl Peers {
     fn handle_cookie(&mut self, now: Time, cookie: &Cookie<'_>) -> Result<(), Dropped> {
         let remote = owner(&mut self.remotes, cookie.index).ok_or(Dropped::Unknown)?;
         remote.handle_cookie(now, cookie, &mut self.local)
+    }
+
+    /// Whether no key of a peer is ours or another's.
+    fn judge_keys(&self, id: PeerId, peer: &Peer) -> Result<(), Unusable> {
+        for key in peer.public_keys() {
+            if self.local.is_ours(&key) {
+                return Err(Unusable::OwnKey(id.index()));
+            }
+            if self.by_key.get(&key).is_some_and(|other| *other != id) {
+                return Err(Unusable::SameKey(id.index()));
+            }
+        }
+        Ok(())
     }
 
     fn remote(&self, peer: PeerId) -> Option<&Remote> {

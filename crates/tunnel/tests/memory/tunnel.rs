@@ -226,6 +226,7 @@ fn change_keys() {
     let configured = |key: &PrivateKey, endpoint| Peer {
         public_key: key.public_key(),
         preshared_key: None,
+        previous_key: None,
         endpoint,
         keepalive: None,
     };

@@ -15,6 +15,7 @@ mod peers;
 mod reload;
 mod restart;
 mod rivals;
+mod rotation;
 mod routes;
 mod status;
 mod storm;
@@ -203,7 +204,8 @@ impl Net {
 /// What calls a gateway in its own right, or as a stranger.
 fn caller(key: &PrivateKey, of: PublicKey, at: &str, seed: u32) -> Peers {
     let endpoint = Some(at.parse().unwrap());
-    let peer = Peer { public_key: of, preshared_key: None, endpoint, keepalive: None };
+    let peer =
+        Peer { public_key: of, preshared_key: None, previous_key: None, endpoint, keepalive: None };
     let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let rng = Rng::stream(seed.into(), "caller");
     Peers::new(Time::ZERO, unix, key, &[peer], rng, Box::new(System)).unwrap()

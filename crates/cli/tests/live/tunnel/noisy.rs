@@ -109,6 +109,7 @@ fn life(key: &PrivateKey, gateway: secure::PublicKey, began: Instant, number: u6
     let preshared = |text: &str| text.parse::<PresharedKey>().unwrap();
     let peer = secure::Peer {
         public_key: gateway,
+        previous_key: None,
         preshared_key: (number % 2 == 1).then(|| preshared(PRESHARED)),
         endpoint: Some("10.9.1.1:51900".parse().unwrap()),
         keepalive: None,

@@ -23,8 +23,10 @@ const HELD: usize = 64;
 /// Packets of a peer that are written to the device in a turn, before others have theirs. With the datagrams of a turn
 /// they take less than a millisecond.
 const QUANTUM: usize = 64;
-/// The same of a peer while no other is heard.
+/// The same in a turn without datagrams, of a peer while no other is heard.
 const ALONE: usize = 512;
+/// The pause before the next turn without new datagrams, if several peers share the thread: no peer keeps a core busy.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Who was heard so long ago is not waited for.
 const PRESENT: Duration = Duration::from_secs(1);
 
@@ -50,6 +52,8 @@ struct Released {
     /// Peers of whom more packets wait than a turn takes, each once. They take turns.
     waiting: VecDeque<PeerId>,
     turns: Turns,
+    /// When those have it.
+    turn_at: Time,
 }
 
 /// Knows whether several peers share the thread: then none may keep it for long.
@@ -68,10 +72,18 @@ impl Turns {
         }
     }
 
-    /// How many packets of a peer may be written in a turn.
+    /// How many packets of a peer may be written in a turn without datagrams.
     fn quantum(&self, now: Time) -> usize {
-        let is_shared = self.changed.is_some_and(|changed| now.since(changed) < PRESENT);
-        if is_shared { QUANTUM } else { ALONE }
+        if self.is_shared(now) { QUANTUM } else { ALONE }
+    }
+
+    /// When the next turn is without new datagrams, after one now.
+    fn next(&self, now: Time) -> Time {
+        if self.is_shared(now) { now + PAUSE } else { now }
+    }
+
+    fn is_shared(&self, now: Time) -> bool {
+        self.changed.is_some_and(|changed| now.since(changed) < PRESENT)
     }
 }
 
@@ -123,7 +135,7 @@ impl Inward {
         }
         let ready = sockets.iter().enumerate().filter(|(_, ready)| !ready.is_empty());
         ready.map(|(socket, _)| socket).try_for_each(|socket| self.receive(shared, socket))?;
-        if self.has_more() {
+        if self.next_turn().is_some_and(|at| at <= shared.now()) {
             self.released.take_turns(shared);
             self.released.write(shared, &shared.routes(), &shared.own());
             self.released.flush(shared);
@@ -131,9 +143,9 @@ impl Inward {
         Ok(())
     }
 
-    /// Whether released packets wait for their turn: there is no time to sleep.
-    pub fn has_more(&self) -> bool {
-        !self.released.waiting.is_empty()
+    /// When released packets that wait have their turn.
+    pub fn next_turn(&self) -> Option<Time> {
+        (!self.released.waiting.is_empty()).then_some(self.released.turn_at)
     }
 
     /// Takes what has come to a socket.
@@ -191,7 +203,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
         match data.take() {
             Some((whose, number, payload)) => {
                 if last.is_some_and(|last| last != whose.0) {
-                    released.take(&mut state, now, last);
+                    released.take(&mut state, now, last, QUANTUM);
                 }
                 last = Some(whose.0);
                 released.turns.handle_heard(now, whose.0);
@@ -207,15 +219,14 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
             }
         }
     }
-    released.take(&mut state, now, last);
+    released.take(&mut state, now, last, QUANTUM);
     shared.settle(state, now);
 }
 
 impl Released {
-    /// Takes packets of a peer, a turn's worth.
-    fn take(&mut self, state: &mut State, now: Time, peer: Option<PeerId>) {
+    /// Takes packets of a peer, at most so many.
+    fn take(&mut self, state: &mut State, now: Time, peer: Option<PeerId>, most: usize) {
         let Some(peer) = peer else { return };
-        let most = self.turns.quantum(now);
         let Self { octets, packets, scratch, waiting, .. } = self;
         let whole = state.whole(peer).unwrap_or(usize::MAX);
         let has_more = state.release(now, peer, most, scratch, |packet| {
@@ -231,10 +242,12 @@ impl Released {
     fn take_turns(&mut self, shared: &Shared) {
         let mut state = shared.state();
         let now = shared.now();
+        let most = self.turns.quantum(now);
         for _ in 0..self.waiting.len() {
             let peer = self.waiting.pop_front();
-            self.take(&mut state, now, peer);
+            self.take(&mut state, now, peer, most);
         }
+        self.turn_at = self.turns.next(now);
     }
 
     /// Writes released packets to the device, as trains.

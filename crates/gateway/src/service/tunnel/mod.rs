@@ -26,6 +26,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -127,7 +128,7 @@ impl Tunnel {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.tunnel.clone().context("no section [tunnel]")?;
-        let config::Keys { private_key, peers } = config.keys()?;
+        let config::Keys { private_key, previous_private_key, peers } = config.keys()?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let (tun, device) =
             Device::adopt_or_open(netlink, &wanted(&config), setup.legacy.take(DEVICE))?;
@@ -136,6 +137,7 @@ impl Tunnel {
         let system = Box::new(keys::System);
         let nobody = secure::Peers::new(Time::ZERO, wall_clock(), &private_key, &[], rng, system)?;
         let mut state = State::new(config.mtu, sockets.listening(), nobody, setup.seed);
+        state.set_own_keys(Time::ZERO, &private_key, previous_private_key.as_ref())?;
         for (peer, keys) in config.peers.iter().zip(&peers) {
             state.add_peer(Time::ZERO, peer, keys)?;
         }
@@ -219,10 +221,8 @@ impl Driver for Tunnel {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        if self.inward.has_more() {
-            return Some(Time::ZERO);
-        }
-        earliest(self.shared.sleep(INWARD), self.watch.next_timeout())
+        let others = earliest(self.watch.next_timeout(), self.inward.next_turn());
+        earliest(self.shared.sleep(INWARD), others)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -1032,8 +1032,11 @@ impl Tunnel {
     /// # Errors
     /// When a key file cannot be used, or the kernel refuses a route. Nothing has changed then.
     fn follow(&mut self, config: &config::Tunnel) -> anyhow::Result<Reload> {
-        let config::Keys { private_key, peers: keys } = config.keys()?;
-        if private_key != self.private_key || !is_same_but_peers(&self.config, config) {
+        let config::Keys { private_key, previous_private_key, peers: keys } = config.keys()?;
+        // Sessions with a key that is ours no more cannot go on.
+        let is_known = private_key == self.private_key
+            || previous_private_key.as_ref() == Some(&self.private_key);
+        if !is_known || !is_same_but_keys_and_peers(&self.config, config) {
             return Ok(Reload::Restart);
         }
         {
@@ -1044,14 +1047,25 @@ impl Tunnel {
             reconciler.follow(vec![behind(config, device, mtu, endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
-        let changes = self.follow_peers(&wanted);
+        let has_other_keys = private_key != self.private_key
+            || config.previous_private_key != self.config.previous_private_key;
+        let mut changes = self.follow_peers(&wanted);
+        if has_other_keys {
+            let mut state = self.shared.state();
+            let now = self.shared.now();
+            // No peer has them: the configuration was checked.
+            let _ = state.set_own_keys(now, &private_key, previous_private_key.as_ref());
+            self.shared.settle(state, now);
+            self.private_key = private_key;
+            changes.insert(0, "own keys have changed".to_owned());
+        }
         self.config = config.clone();
         self.shared.look_beside(config);
         Ok(Reload::Taken(changes))
     }
 
     fn follow_peers(&self, wanted: &[(&config::Peer, &secure::Peer)]) -> Vec<String> {
-        let mut changes = Vec::new();
+        let (mut changes, mut kept) = (Vec::new(), Vec::new());
         let mut state = self.shared.state();
         let now = self.shared.now();
         let here: Vec<_> = state
@@ -1060,21 +1074,33 @@ impl Tunnel {
             .collect();
         for (peer, config, keys) in &here {
             let same =
-                wanted.iter().find(|(wanted, its)| is_same_peer(config, wanted) && *its == keys);
+                wanted.iter().find(|it| is_same_peer(config, it.0) && is_same_but_keys(keys, it.1));
             match same {
                 None => {
                     state.remove_peer(*peer);
                     changes.push(format!("peer {} left", config.name));
                 }
-                Some((wanted, _)) if wanted.routes != config.routes => {
-                    state.set_routes(*peer, &wanted.routes);
-                    changes.push(format!("peer {} has other routes", config.name));
-                }
-                Some(_) => {}
+                Some(same) => kept.push((*peer, config, keys, same)),
             }
         }
+        let mut names = BTreeSet::new();
+        for (peer, config, keys, (wanted, its)) in kept {
+            if *keys != **its {
+                if !state.set_peer_keys(now, peer, wanted, its) {
+                    state.remove_peer(peer);
+                    changes.push(format!("peer {} left", config.name));
+                    continue;
+                }
+                changes.push(format!("peer {} has other keys", config.name));
+            }
+            if wanted.routes != config.routes {
+                state.set_routes(peer, &wanted.routes);
+                changes.push(format!("peer {} has other routes", config.name));
+            }
+            names.insert(&config.name);
+        }
         for (config, keys) in wanted {
-            if here.iter().any(|(_, other, its)| is_same_peer(other, config) && its == *keys) {
+            if names.contains(&config.name) {
                 continue;
             }
             state.add_peer(now, config, keys).expect("a checked configuration has fit peers");
@@ -1087,16 +1113,32 @@ impl Tunnel {
     }
 }
 
-/// Whether all but the peers is the same.
-fn is_same_but_peers(one: &config::Tunnel, other: &config::Tunnel) -> bool {
-    let peerless = |tunnel: &config::Tunnel| config::Tunnel { peers: Vec::new(), ..tunnel.clone() };
-    peerless(one) == peerless(other)
+/// Whether all but our keys and the peers is the same.
+fn is_same_but_keys_and_peers(one: &config::Tunnel, other: &config::Tunnel) -> bool {
+    let bare = |tunnel: &config::Tunnel| config::Tunnel {
+        private_key: PathBuf::new(),
+        previous_private_key: None,
+        peers: Vec::new(),
+        ..tunnel.clone()
+    };
+    bare(one) == bare(other)
 }
 
-/// Whether a peer is the same, wherever its networks are.
+/// Whether a peer is the same, wherever its networks are and whatever its keys.
 fn is_same_peer(one: &config::Peer, other: &config::Peer) -> bool {
-    let routeless = |peer: &config::Peer| config::Peer { routes: Vec::new(), ..peer.clone() };
-    routeless(one) == routeless(other)
+    let other = config::Peer {
+        routes: one.routes.clone(),
+        public_key: one.public_key,
+        previous_public_key: one.previous_public_key,
+        ..other.clone()
+    };
+    *one == other
+}
+
+/// Whether two peers differ in nothing but what they are known by.
+fn is_same_but_keys(one: &secure::Peer, other: &secure::Peer) -> bool {
+    let (public_key, previous_key) = (one.public_key, one.previous_key);
+    *one == secure::Peer { public_key, previous_key, ..other.clone() }
 }
 
 /// The networks behind all peers, each with the name of its peer.

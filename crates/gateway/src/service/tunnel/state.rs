@@ -173,11 +173,44 @@ impl State {
 
     /// An earlier gateway heard the peer with this key at this address last.
     pub fn handle_last_heard(&mut self, now: Time, key: &PublicKey, endpoint: SocketAddr) {
-        let peer = self.links().find(|link| link.keys.public_key == *key).map(|link| link.peer);
+        let is_its = |link: &&Link| link.keys.public_keys().any(|its| its == *key);
+        let peer = self.links().find(is_its).map(|link| link.peer);
         if let Some(peer) = peer {
             self.peers.handle_last_heard(now, peer, endpoint);
             self.are_endpoints_new = true;
         }
+    }
+
+    /// These keys are ours from now on; sessions go on, but for those with a key that is ours no more.
+    ///
+    /// # Errors
+    /// When a key is a peer's.
+    pub fn set_own_keys(
+        &mut self,
+        now: Time,
+        key: &secure::PrivateKey,
+        previous: Option<&secure::PrivateKey>,
+    ) -> Result<(), Unusable> {
+        self.peers.set_own_keys(now, key, previous)
+    }
+
+    /// A peer is known by the keys of `keys` from now on, and its session goes on. Returns whether it does: not if its
+    /// key is the peer's no more, or another's.
+    pub fn set_peer_keys(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        config: &config::Peer,
+        keys: &secure::Peer,
+    ) -> bool {
+        let goes_on = matches!(self.peers.set_peer_keys(now, peer, keys), Ok(true));
+        if goes_on && let Some(link) = self.link_mut(peer) {
+            link.config.public_key = config.public_key;
+            link.config.previous_public_key = config.previous_public_key;
+            link.keys.public_key = keys.public_key;
+            link.keys.previous_key = keys.previous_key;
+        }
+        goes_on
     }
 
     /// Other networks are behind a peer.
@@ -984,6 +1017,7 @@ mod tests {
         for (name, key) in [("a", &its), ("b", &another)] {
             let keys = secure::Peer {
                 public_key: key.public_key(),
+                previous_key: None,
                 preshared_key: None,
                 endpoint: None,
                 keepalive: None,
@@ -991,6 +1025,7 @@ mod tests {
             let config = config::Peer {
                 name: name.to_owned(),
                 public_key: key.public_key(),
+                previous_public_key: None,
                 preshared_key: None,
                 endpoint: None,
                 routes: Vec::new(),

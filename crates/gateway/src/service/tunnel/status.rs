@@ -20,7 +20,10 @@ use crate::service::{Entry, Report, Sample, entries, of_counters, rounded};
 #[derive(Serialize)]
 struct Status<'a> {
     peer: &'a str,
+    /// What the peer has proved itself with last, or is known by.
     public_key: String,
+    /// Our key in the last handshake.
+    own_public_key: Option<String>,
     state: &'static str,
     #[serde(flatten)]
     place: Place,
@@ -114,10 +117,12 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
         estimates;
     let age = |since: Time| seconds(now.since(since));
     let peer = link.peer();
+    let used = peers.used_keys(peer);
     let (state, since) = link.condition(peers.has_session(now, peer));
     Status {
         peer: &link.config().name,
-        public_key: link.keys().public_key.to_string(),
+        public_key: used.map_or(link.keys().public_key, |(_, its)| its).to_string(),
+        own_public_key: used.map(|(own, _)| own.to_string()),
         state,
         place: Place {
             endpoint: peers.endpoint(peer),

@@ -127,7 +127,13 @@ impl Tunnel {
     ) -> Result<Self, Unusable> {
         let Keys { ours, theirs, entropy, is_caller } = keys;
         let endpoint = is_caller.then_some(end.remote);
-        let peer = Peer { public_key: theirs, preshared_key: None, endpoint, keepalive: None };
+        let peer = Peer {
+            public_key: theirs,
+            preshared_key: None,
+            previous_key: None,
+            endpoint,
+            keepalive: None,
+        };
         let spread = Rng::stream(rng.bits(), "secure");
         let mut peers = Peers::new(now, Duration::ZERO, &ours, &[], spread, Box::new(entropy))?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! Cookies: what they are bound to, and how long they are good.
 
-use super::super::guard::{COOKIE_LIFE, Guard, Verdict, open_cookie};
+use super::super::guard::{COOKIE_LIFE, Guard, Verdict, cookie_key, open_cookie};
 use super::super::mac::{append_mac1, append_mac2, mac_key};
 use super::super::noise::INITIATION;
 use super::super::wire::{Call, Datagram, Index, MAC};
@@ -20,7 +20,7 @@ impl Gate {
     fn new() -> Self {
         let (own, mut secrets) = (key(1).public_key(), Seeded(Rng::stream(1, "guard")));
         let now = Time::ZERO + SECOND * 10;
-        Self { guard: Guard::new(now, &own, &mut secrets).unwrap(), secrets, own, now }
+        Self { guard: Guard::new(now, &mut secrets).unwrap(), secrets, own, now }
     }
 
     /// Judges a call from there; `cookie` is what the caller has.
@@ -29,7 +29,9 @@ impl Gate {
         append_mac1(&mac_key(&self.own), &mut datagram);
         append_mac2(cookie, &mut datagram);
         let Ok(Datagram::Call(call)) = Datagram::parse(&datagram) else { panic!("a call") };
-        let verdict = self.guard.judge(self.now, address(from), &call, &mut self.secrets);
+        let cookie_key = cookie_key(&self.own);
+        let verdict =
+            self.guard.judge(self.now, address(from), &call, &cookie_key, &mut self.secrets);
         (verdict, *call.mac1)
     }
 

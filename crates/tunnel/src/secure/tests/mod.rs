@@ -8,6 +8,7 @@ mod hostile;
 mod life;
 mod limits;
 mod restarts;
+mod rotation;
 mod sessions;
 mod versions;
 
@@ -212,7 +213,13 @@ fn key(seed: u8) -> PrivateKey {
 }
 
 fn peer(key: &PrivateKey, endpoint: Option<SocketAddr>) -> super::Peer {
-    super::Peer { public_key: key.public_key(), preshared_key: None, endpoint, keepalive: None }
+    super::Peer {
+        public_key: key.public_key(),
+        preshared_key: None,
+        previous_key: None,
+        endpoint,
+        keepalive: None,
+    }
 }
 
 fn address(text: &str) -> SocketAddr {
