@@ -8,7 +8,8 @@ base::counters! {
         pub intake: struct Intake {
             /// IP packets taken to be sent to a peer.
             pub packets_taken: counter(packets);
-            /// ... of those, repeats of a TCP segment still in flight or queued: nothing new is sent.
+            /// ... of those, repeats of a TCP segment still in flight or queued, and acknowledgements sent in the place of an
+            /// older one: nothing more is sent.
             pub packets_absorbed: counter(packets);
             /// ... of those, marked with congestion experienced because they entered a long queue.
             pub packets_marked: counter(packets);

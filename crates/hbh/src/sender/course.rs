@@ -57,14 +57,19 @@ impl Course {
         if tcp.occupies() > 0 {
             packet.has_hole |= self.hole.take(tcp) || (!is_from_peer && !follows);
         }
-        if !tcp.is_syn() && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
-            self.newest_ack = Some(tcp.ack);
-        }
+        self.handle_ack(tcp);
         // A pure acknowledgement has the number of the segment that comes next.
         if self.newest.is_none_or(|(newest, end)| {
             is_after(tcp.seq, newest) || (tcp.seq == newest && is_after(tcp.end(), end))
         }) {
             self.newest = Some((tcp.seq, tcp.end()));
+        }
+    }
+
+    /// Notes what a packet acknowledges.
+    pub fn handle_ack(&mut self, tcp: Peek) {
+        if !tcp.is_syn() && self.newest_ack.is_none_or(|newest| is_after(tcp.ack, newest)) {
+            self.newest_ack = Some(tcp.ack);
         }
     }
 

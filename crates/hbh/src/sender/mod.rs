@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::ip::{FlowKey, mark_congestion};
+use base::serial::is_after;
 use base::tcp::Peek;
 use base::time::{Time, earliest};
 use codel::Codel;
@@ -303,7 +304,10 @@ impl Sender {
         header_len: usize,
         peer: &PeerPath,
     ) -> bool {
-        if tcp.occupies() == 0 || self.course.is_new(tcp) {
+        if tcp.occupies() == 0 {
+            return self.supersede(now, tcp, packet, header_len);
+        }
+        if self.course.is_new(tcp) {
             return false;
         }
         let is_same = |held: &Packet| {
@@ -322,6 +326,25 @@ impl Sender {
             State::Lost(_) => true,
             State::Flying(_) => peer.is_silent() || now < slot.sent_at() + round_trip,
         })
+    }
+
+    /// Puts a pure acknowledgement in place of the flow's last waiting packet, if that is one that says less, and the flow
+    /// has waited for long: the way is slower than acknowledgements come. A burst of them goes out as it is, because TCP's
+    /// window may grow with their number; so do those that repeat a number, which TCP counts (RFC 5681, 3.2).
+    fn supersede(&mut self, now: Time, tcp: Peek, packet: &[u8], header_len: usize) -> bool {
+        let is_slow =
+            self.queue.front().is_some_and(|first| now.since(first.taken_at) >= codel::TARGET);
+        let is_older = |held: &Packet| {
+            held.is_pure_ack()
+                && held.tcp.is_some_and(|held| {
+                    held.flags == tcp.flags && held.seq == tcp.seq && is_after(tcp.ack, held.ack)
+                })
+        };
+        if !is_slow || !self.queue.replace_last(is_older, (packet, header_len, tcp)) {
+            return false;
+        }
+        self.course.handle_ack(tcp);
+        true
     }
 
     /// Whether a TCP reset is the connection's own: the reset carries the next expected number (RFC 5961, 3.2).

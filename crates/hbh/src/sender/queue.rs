@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use base::tcp::Peek;
 use base::time::Time;
 
 use super::super::config::{Config, Profile};
@@ -105,12 +106,31 @@ impl Queue {
         let Some(index) = self.search.find(places, |index| is_it(&packets[index])) else {
             return false;
         };
-        let packet = &mut packets[index];
+        self.put(index, octets, header_len);
+        true
+    }
+
+    /// Puts a packet in place of the last one if `is_it` selects that one; returns whether it does.
+    pub fn replace_last(
+        &mut self,
+        is_it: impl Fn(&Packet) -> bool,
+        (octets, header_len, tcp): (&[u8], usize, Peek),
+    ) -> bool {
+        if !self.packets.back().is_some_and(is_it) {
+            return false;
+        }
+        let last = self.packets.len() - 1;
+        self.put(last, octets, header_len);
+        self.packets[last].tcp = Some(tcp);
+        true
+    }
+
+    fn put(&mut self, index: usize, octets: &[u8], header_len: usize) {
+        let packet = &mut self.packets[index];
         self.octets = self.octets - packet.octets.len() + octets.len();
         packet.octets.clear();
         packet.octets.extend_from_slice(octets);
         packet.header_len = header_len;
-        true
     }
 }
 

@@ -125,6 +125,56 @@ fn a_segment_that_was_sent_is_absorbed_for_a_round_trip() {
     }
 }
 
+/// A way back that is slower than acknowledgements come has room for the newest alone.
+#[test]
+fn an_acknowledgement_that_waited_for_long_gives_way_to_a_newer_one() {
+    for (wait, numbers, expected) in [
+        (30, [100, 200, 300, 400], vec![100, 400]),
+        // A burst, in which TCP's window may grow with each.
+        (0, [100, 200, 300, 400], vec![100, 200, 300, 400]),
+        // TCP counts those that repeat a number.
+        (30, [100, 200, 200, 200], vec![100, 200, 200, 200]),
+        // An older one says nothing new, and TCP reads its options.
+        (30, [100, 300, 200, 400], vec![100, 300, 400]),
+    ] {
+        let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_secs(1)]);
+        let [first, second, rest @ ..] = numbers;
+        for number in [first, second] {
+            pair.give(&acknowledgement(number));
+        }
+        pair.run_for(Duration::from_millis(wait), |_| Fate::ARRIVES);
+
+        for number in rest {
+            pair.give(&acknowledgement(number));
+        }
+        pair.run(|_| Fate::ARRIVES);
+
+        let sent: Vec<u32> = pair.delivered.iter().map(|it| number_acknowledged(it)).collect();
+        assert_eq!(sent, expected, "{wait} ms, {numbers:?}");
+        let left = numbers.len() - expected.len();
+        let stats = pair.relays[A].stats().intake;
+        assert_eq!((stats.packets_taken, stats.packets_absorbed), (4, left as u64));
+    }
+}
+
+#[test]
+fn only_a_pure_acknowledgement_with_the_same_flags_gives_way() {
+    const ECE: u8 = 0x40;
+    for (flags, len) in [(ACK | ECE, 0), (FIN | ACK, 0), (ACK, 10)] {
+        let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_secs(1)]);
+        pair.give(&acknowledgement(1));
+        let mut waits = segment(1, len, flags);
+        waits[28..32].copy_from_slice(&100_u32.to_be_bytes());
+        pair.give(&waits);
+        pair.run_for(Duration::from_millis(30), |_| Fate::ARRIVES);
+
+        pair.give(&acknowledgement(200));
+        pair.run(|_| Fate::ARRIVES);
+
+        assert_eq!(pair.delivered.len(), 3, "{flags:#x} {len}");
+    }
+}
+
 fn learn_the_round_trip(pair: &mut Line) {
     pair.give(&segment(900, 100, 0));
     pair.run_for(DELAY * 10, |_| Fate::ARRIVES);
