@@ -280,3 +280,43 @@ fn a_hundred_thousand_messages_wait_and_all_are_sent() {
     assert_eq!(node.stats().messages.delivered, 100_000);
     assert_eq!(node.stats().levels.transfers, 0);
 }
+
+#[test]
+fn a_transfer_with_more_under_way_than_there_is_room_for_asks_instead_of_waiting() {
+    let mut config = Config::default();
+    config.flow.queue = 4_000;
+    let mut net = Net::new(3, config).with_delay(Duration::from_millis(50));
+    for _ in 0..4 {
+        net.send(200_000, &[1], Options::default());
+        net.run(net.now.since(Time::ZERO) + Duration::from_secs(600));
+    }
+    assert_eq!(net.delivered.len(), 4, "the window and the room have grown");
+    net.send(200_000, &[1], Options::default());
+    let (node, mut now) = (&mut net.nodes[0], net.now);
+    let mut out = Vec::new();
+    while node.stats().levels.in_flight < 14_000 {
+        let transmit = node.poll_transmit(now, &mut out).expect("there is room");
+        assert_eq!(transmit.to, address(1));
+        while node.poll_event().is_some() {}
+    }
+    let asked = node.stats().sent.requests;
+
+    // Another destination does not answer, and each time the room is halved; the bearer takes one datagram at a time.
+    let urgent = Options { precedence: Precedence::IMMEDIATE, ..Options::default() };
+    node.submit(now, &message(100), &[address(2)], urgent).expect("it is taken");
+    let mut last = node.poll_transmit(now, &mut out).expect("it is urgent");
+    for _ in 0..12 {
+        assert_eq!(last.to, address(2));
+        while node.poll_event().is_some() {}
+        now = node.next_timeout().unwrap_or(now);
+        node.handle_timeout(now);
+        let Some(next) = node.poll_transmit(now, &mut out) else { continue };
+        last = next;
+        if last.to == address(1) {
+            break;
+        }
+    }
+
+    assert_eq!(last.to, address(1));
+    assert_eq!(node.stats().sent.requests, asked + 1, "{:?}", node.stats().levels);
+}

@@ -11,7 +11,8 @@ use std::time::Duration;
 use base::time::Time;
 
 use self::path::{Path, Peer, Sender, World};
-use super::{Feedback, Rate};
+use super::round::Full;
+use super::{Feedback, LEAST, Rate};
 use crate::Config;
 
 const MS: Duration = Duration::from_millis(1);
@@ -293,4 +294,16 @@ fn reports_that_cannot_be_true_change_nothing() {
     rate.handle_report(Time::ZERO, &Feedback { newest: 8, ..report });
     rate.reset(now);
     assert!(rate.rate().is_finite() && rate.next_send(now).is_some());
+}
+
+#[test]
+fn startup_ends_though_datagrams_have_grown_beyond_the_window() {
+    let mut rate = Rate::new(Time::ZERO, &Config::default());
+    rate.window = LEAST * rate.datagram;
+    rate.handle_sent(Time::ZERO, 0, 9_000);
+    assert!(rate.window < LEAST * 9_000.0);
+
+    rate.fill(Full { datagrams: 10.0, loss: 0.1 });
+
+    assert_eq!(rate.window, LEAST * 9_000.0);
 }
