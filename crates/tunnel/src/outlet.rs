@@ -124,6 +124,12 @@ impl Outlet {
         true
     }
 
+    /// Takes over the packets that `before` has released, and its count of those that it has dropped.
+    pub fn follow(&mut self, before: Self) {
+        (self.released, self.waiting) = (before.released, before.waiting);
+        self.refused = before.refused;
+    }
+
     /// At most `count` contexts to tell the peer of, each with the source that announced it.
     pub fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
         self.contexts.poll_told(count)

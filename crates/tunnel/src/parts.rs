@@ -75,6 +75,11 @@ impl Cut {
         self.packet.len() - self.sent
     }
 
+    /// The whole packet, whatever was sent of it.
+    pub fn into_packet(self) -> Vec<u8> {
+        self.packet
+    }
+
     /// Appends the next part to `symbol` as a record of at most `room` octets, which are more than its
     /// header; returns whether this was the last part.
     pub fn push_part(&mut self, room: usize, wait: u16, symbol: &mut Vec<u8>) -> bool {

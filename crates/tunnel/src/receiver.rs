@@ -267,6 +267,15 @@ impl Receiver {
         self.outlet.refused()
     }
 
+    /// Takes over the packets that `before` has released, and those that wait in vain because their peer has started
+    /// anew: it sends no more of what is missing.
+    pub fn follow(&mut self, mut before: Self, stats: &mut Received) {
+        while let Some((&number, _)) = before.missing.first_key_value() {
+            before.give_up(number, stats);
+        }
+        self.outlet.follow(before.outlet);
+    }
+
     /// Header contexts to tell the peer, at most so many.
     pub fn poll_told(&mut self, most: usize) -> Vec<(u8, u64)> {
         self.outlet.poll_told(most)

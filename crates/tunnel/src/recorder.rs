@@ -5,10 +5,11 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::headers::{Compressor, Packing, Place};
-use super::parts::{Cut, LEAST_PART};
+use super::parts::{Cut, LEAST_PART, Parts};
 use super::queue::Popped;
 use super::record::{
-    ANNOUNCING, COMPRESSED, PART_HEADER, RECORD_HEADER, SHORT, fill_record_header, head,
+    ANNOUNCING, COMPRESSED, Form, PART_HEADER, RECORD_HEADER, Records, SHORT, fill_record_header,
+    head,
 };
 use super::stats::Sent;
 use super::wire::{MAX_VARINT, push_varint};
@@ -120,6 +121,38 @@ impl Recorder {
             self.cut = Some(cut);
         }
         true
+    }
+
+    /// Calls `each` with the packets of unacknowledged sources, which come with their numbers and in order, and with the
+    /// packet that is cut. A packet of which a part is acknowledged already is left out.
+    pub fn restore<'a>(
+        self,
+        sources: impl Iterator<Item = (u64, &'a [u8])>,
+        mut each: impl FnMut(&[u8]),
+    ) {
+        let (mut parts, mut packet) = (Parts::default(), Vec::new());
+        for (number, symbol) in sources {
+            for record in Records::of(symbol) {
+                let octets = &symbol[record.start..record.end];
+                match record.form {
+                    Form::Announcing(_) | Form::Whole => each(octets),
+                    Form::Compressed(id) => {
+                        packet.clear();
+                        if self.compressor.restore(id, octets, &mut packet).is_ok() {
+                            each(&packet);
+                        }
+                    }
+                    Form::Part(part) => {
+                        if let Some(joined) = parts.handle(number, part, octets) {
+                            each(&joined);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(cut) = self.cut {
+            each(&cut.into_packet());
+        }
     }
 
     /// The peer has context `id` as announced by the source whose number ends in the 24 bits `source`.

@@ -430,6 +430,13 @@ impl Sender {
         self.steps
     }
 
+    /// The unacknowledged sources that were sent first at `time` or later, with their numbers and in order.
+    pub fn sent_since(&self, time: Time) -> impl Iterator<Item = (u64, &[u8])> {
+        let sources = (self.first..).zip(&self.sources);
+        let young = sources.filter(move |(_, source)| source.sent_at >= time);
+        young.map(|(number, source)| (number, source.symbol.as_slice()))
+    }
+
     /// The newest source that is kept.
     pub fn newest(&self) -> Option<&[u8]> {
         self.sources.back().map(|source| source.symbol.as_slice())

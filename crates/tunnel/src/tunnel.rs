@@ -167,6 +167,32 @@ impl Tunnel {
         }
     }
 
+    /// A tunnel to the next life of the peer: its process has started anew, and knows nothing of this tunnel.
+    ///
+    /// Packets that the earlier life has not acknowledged are queued again, in order and before packets that have waited
+    /// for their first transmission, so that the transport inside need not wait for its timer. Sources sent first
+    /// longer than the deadline ago are given up. Received packets that waited for missing ones are released: nobody
+    /// sends those any more.
+    ///
+    /// The earlier life may have passed on a packet without telling us: then the packet comes twice, as IP allows.
+    #[must_use]
+    pub fn next_life(self, now: Time, config: Config, rng: Rng) -> Self {
+        let Self { queue, recorder, sender, receiver, config: before, .. } = self;
+        let mut next = Self::new(now, config, rng);
+        next.receiver.follow(receiver, &mut next.stats.received);
+        // Without the deadlines that have passed, though nobody has looked.
+        let oldest = Time::ZERO + now.since(Time::ZERO).saturating_sub(before.deadline);
+        let young = sender.sent_since(oldest).count() as u64;
+        next.stats.sent.sources_expired = sender.end() - sender.floor() - young;
+        let taken_over = &mut next.stats.inner.packets_taken_over;
+        let mut push = |packet: &[u8]| {
+            *taken_over += u64::from(next.queue.push(now, packet).is_ok());
+        };
+        recorder.restore(sender.sent_since(oldest), &mut push);
+        queue.into_packets().for_each(|packet| push(&packet));
+        next
+    }
+
     /// Takes an inner IP packet to carry. The queue may later mark it (ECN), or drop it where its
     /// flow does not know ECN, when it has waited for too long.
     ///

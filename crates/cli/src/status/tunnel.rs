@@ -10,6 +10,8 @@ use super::readable::{octets, rate, share, span};
 /// With fewer packets sent, repairs are shown as a number and not as a rate: shares of few packets
 /// mislead.
 const FEW: f64 = 100.0;
+/// Routes of a peer that are shown.
+const MOST_ROUTES: usize = 8;
 /// The column of the values.
 const COLUMN: usize = 20;
 
@@ -40,6 +42,7 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<COLUMN$}{value}");
     line("public key", text("public_key"))?;
     line("endpoint", endpoint(tunnel))?;
+    line("routes", routes(&tunnel["routes"]))?;
     line("last heard", ago("heard_age_s"))?;
     line("latest handshake", ago("handshake_age_s"))?;
     let (received, sent) = (octets(&tunnel["octets_out"]), octets(&tunnel["octets_in"]));
@@ -117,6 +120,18 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
     Ok(())
 }
 
+/// The networks behind the peer, of many only the first.
+fn routes(routes: &Value) -> String {
+    let all = routes.as_array().map(Vec::as_slice).unwrap_or_default();
+    let (shown, rest) = all.split_at(all.len().min(MOST_ROUTES));
+    let words: Vec<_> = shown.iter().map(super::text).collect();
+    match (&words[..], rest) {
+        ([], _) => "none".to_owned(),
+        (_, []) => words.join(", "),
+        (_, rest) => format!("{}, and {} more (--json has all)", words.join(", "), rest.len()),
+    }
+}
+
 /// The peer's address and name, and any trouble with the name.
 fn endpoint(tunnel: &Value) -> String {
     let address = super::text(&tunnel["endpoint"]);
@@ -140,7 +155,7 @@ mod tests {
     #[test]
     fn one_look_says_who_is_there_since_when_and_how_well() {
         let tunnel = json!({
-            "peer": "b", "public_key": "3p7b=", "state": "silent", "state_age_s": 3.24,
+            "peer": "b", "public_key": "3p7b=", "routes": ["10.2.0.0/16", "fd02::/64"], "state": "silent", "state_age_s": 3.24,
             "endpoint": "192.0.2.2:51900", "heard_age_s": 33.0, "handshake_age_s": 93.0,
             "octets_out": 12_400_000, "octets_in": 950, "loss": 0.021, "loss_left": 0.00002,
             "loss_in": 0.0, "loss_left_in": 0.0, "rtt_ms": 100.31, "rate_bit_s": 9.41e6,
@@ -156,6 +171,7 @@ mod tests {
 peer b: silent for 3.2 s
   public key          3p7b=
   endpoint            192.0.2.2:51900
+  routes              10.2.0.0/16, fd02::/64
   last heard          33 s ago
   latest handshake    1 min 33 s ago
   transfer            12.40 MB received, 950 octets sent
@@ -188,6 +204,16 @@ peer b: silent for 3.2 s
         assert!(out.contains("loss from it        nothing was sent yet\n"), "{out}");
         assert!(out.contains("round trip          not measured yet\n"), "{out}");
         assert!(!out.contains("235") && !out.contains("9.41"), "{out}");
+    }
+
+    #[test]
+    fn of_many_routes_the_first_are_shown() {
+        let all: Vec<_> = (0..11).map(|net| format!("10.{net}.0.0/16")).collect();
+
+        let said = [&all[..0], &all[..1], &all[..]].map(|some| super::routes(&json!(some)));
+
+        let many = format!("{}, and 3 more (--json has all)", all[..8].join(", "));
+        assert_eq!(said, ["none", "10.0.0.0/16", &many]);
     }
 
     #[test]

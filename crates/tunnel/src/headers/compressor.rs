@@ -7,7 +7,7 @@ use base::serial::low24;
 use base::time::Time;
 
 use super::CONTEXTS;
-use super::coding::{Base, Headers, Shape};
+use super::coding::{Base, Headers, NoContext, Shape};
 
 /// The number of contexts searched for a flow's contexts.
 const WAYS: usize = 8;
@@ -110,6 +110,16 @@ impl Compressor {
         if let Some(context) = context.filter(|context| low24(context.source) == source) {
             context.is_acknowledged = true;
         }
+    }
+
+    /// Appends to `out` a packet compressed beside context `id` in a source that is not acknowledged: no other context
+    /// has taken that place since.
+    ///
+    /// # Errors
+    /// When the octets are not of that context; `out` is then unchanged.
+    pub fn restore(&self, id: u8, octets: &[u8], out: &mut Vec<u8>) -> Result<(), NoContext> {
+        let context = self.contexts.get(usize::from(id)).and_then(Option::as_ref);
+        context.ok_or(NoContext)?.base.restore(octets, out)
     }
 
     /// A place for a context: an empty place, or the place of the context unused for longest. No packet

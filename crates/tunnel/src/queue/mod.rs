@@ -247,6 +247,11 @@ impl Queue {
         dropped
     }
 
+    /// All packets, those of each flow in order.
+    pub fn into_packets(self) -> impl Iterator<Item = Vec<u8>> {
+        self.flows.into_iter().flat_map(|flow| flow.packets).map(|packet| packet.octets)
+    }
+
     /// Octets that wait.
     pub fn len_octets(&self) -> usize {
         self.octets

@@ -124,7 +124,13 @@ impl Path {
     }
 
     /// Plans that `count` segments of a connection go in at an end.
-    fn feed_segments(&mut self, end: usize, count: u32, payload: usize, interval: Duration) {
+    pub(super) fn feed_segments(
+        &mut self,
+        end: usize,
+        count: u32,
+        payload: usize,
+        interval: Duration,
+    ) {
         for index in 0..count {
             let packet = segment(end, index, payload);
             self.put_in.push(packet.clone());

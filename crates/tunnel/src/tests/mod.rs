@@ -5,6 +5,7 @@ mod contract;
 mod dscp;
 mod floor;
 mod headers;
+mod lives;
 mod lone;
 mod moves;
 mod record;

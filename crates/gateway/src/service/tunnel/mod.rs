@@ -20,6 +20,7 @@ mod sockets;
 mod state;
 mod status;
 mod transmit;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -135,11 +136,13 @@ impl Tunnel {
         let sockets = Sockets::open(&config)?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
-        let nobody = secure::Peers::new(Time::ZERO, wall_clock(), &private_key, &[], rng, system)?;
+        // Not the start of the clock: a service may be set up anew long after, and calls tell the wall clock's time.
+        let began = setup.clock.now();
+        let nobody = secure::Peers::new(began, wall_clock(), &private_key, &[], rng, system)?;
         let mut state = State::new(config.mtu, sockets.listening(), nobody, setup.seed);
-        state.set_own_keys(Time::ZERO, &private_key, previous_private_key.as_ref())?;
+        state.set_own_keys(began, &private_key, previous_private_key.as_ref())?;
         for (peer, keys) in config.peers.iter().zip(&peers) {
-            state.add_peer(Time::ZERO, peer, keys)?;
+            state.add_peer(began, peer, keys)?;
         }
         if let Some(left) = setup.legacy.take(last_heard::NAME) {
             let now = setup.clock.now();
@@ -328,10 +331,12 @@ impl Shared {
         let control: Vec<_> = std::iter::from_fn(|| state.poll_control(now)).collect();
         let mtu = state.take_device_mtu();
         let is_fresh_over = state.take_fresh_over();
+        let unready = state.take_unready();
         if state.has_questions() {
             self.asker.wake();
         }
         drop(state);
+        self.counters.packets_unready.add(unready);
         // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
             lock(&self.reconciler).set_endpoints(&endpoints);

@@ -23,6 +23,7 @@ use super::core_config;
 use super::fresh::{From, Ports};
 use super::sockets::Way;
 use super::transmit::{Batch, Sending};
+use super::waiting::Waiting;
 use crate::config::{self, Endpoint};
 
 /// How long a peer never heard may take before senders are told that the peer is unreachable.
@@ -51,6 +52,8 @@ pub struct State {
     is_mtu_new: bool,
     /// Whether a peer is sent to elsewhere than before.
     are_endpoints_new: bool,
+    /// Packets that have waited in vain for a session, since they were last asked for.
+    unready: u64,
     /// Limits the log lines about this host.
     complaints: Complaints,
 }
@@ -73,6 +76,8 @@ pub struct Link {
     /// The number of the fresh port of the last call since the peer was heard.
     fresh: u64,
     session: Option<Session>,
+    /// Packets for the peer while there are no keys.
+    waiting: Waiting,
     is_ready: bool,
     /// When its core wants to be called.
     due: Option<Time>,
@@ -106,7 +111,7 @@ pub struct Session {
 pub enum Rejected {
     /// Nobody is told: the queue is full, or it is no packet.
     Quietly,
-    /// There is no session yet: the peer may yet come.
+    /// There is no session yet, and no room to wait for it.
     Unready,
     /// There is no session, and has been none for long.
     Alone,
@@ -131,6 +136,7 @@ impl State {
             device_mtu: LEAST_MTU,
             is_mtu_new: false,
             are_endpoints_new: false,
+            unready: 0,
             complaints: Complaints::default(),
         }
     }
@@ -160,6 +166,7 @@ impl State {
             elsewhere: None,
             fresh: 0,
             session: None,
+            waiting: Waiting::default(),
             is_ready: false,
             due: None,
             alone_since: now,
@@ -241,8 +248,8 @@ impl State {
         self.peers.remove_peer(peer);
         self.are_endpoints_new = true;
         self.ready.retain(|&position| position != peer.index());
-        if let Some(link) = self.links.get_mut(peer.index()) {
-            *link = None;
+        if let Some(Some(mut link)) = self.links.get_mut(peer.index()).map(Option::take) {
+            self.unready += std::iter::from_fn(|| link.waiting.pop()).count() as u64;
         }
         self.note_mtu();
     }
@@ -256,8 +263,10 @@ impl State {
     ) -> Result<(), Rejected> {
         let Some(link) = self.link_mut(peer) else { return Err(Rejected::Unready) };
         let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
-            let is_gone = now.since(link.alone_since) >= GRACE;
-            return Err(if is_gone { Rejected::Alone } else { Rejected::Unready });
+            if now.since(link.alone_since) >= GRACE {
+                return Err(Rejected::Alone);
+            }
+            return if link.waiting.push(now, packet) { Ok(()) } else { Err(Rejected::Unready) };
         };
         let outcome = session.core.handle_packet(now, packet).map_err(|refused| match refused {
             Refused::Down => Rejected::Down,
@@ -334,6 +343,7 @@ impl State {
                 self.make_ready(position);
             }
             let Some(link) = &mut self.links[position] else { continue };
+            self.unready += link.waiting.expire(now, link.patience());
             if link.due.is_some_and(|due| due <= now)
                 && let Some(session) = &mut link.session
             {
@@ -419,8 +429,14 @@ impl State {
     pub fn next_timeout(&self) -> Option<Time> {
         let due = self.links().filter(|link| !link.is_ready).map(|link| link.due);
         let quiet = self.links().map(|link| quiet_at(&self.peers, link));
+        let waiting = self.links().map(|link| link.waiting.expires_at(link.patience()));
         let others = earliest(self.peers.next_timeout(), self.next_question());
-        due.chain(quiet).fold(others, earliest)
+        due.chain(quiet).chain(waiting).fold(others, earliest)
+    }
+
+    /// How many packets have waited in vain for a session since this was last asked.
+    pub fn take_unready(&mut self) -> u64 {
+        std::mem::take(&mut self.unready)
     }
 
     /// Takes the names that are to be asked for.
@@ -576,14 +592,25 @@ impl State {
                 self.sessions += 1;
                 link.sessions += 1;
                 let rng = Rng::stream(self.seed, &format!("tunnel {}", self.sessions));
+                let core = match session.take() {
+                    Some(before) => before.core.next_life(now, config, rng),
+                    None => Tunnel::new(now, config, rng),
+                };
                 *session = Some(Session {
-                    core: Tunnel::new(now, config, rng),
+                    core,
                     sealer,
                     incarnation,
                     has_keys: true,
                     is_up: true,
                     is_silent: false,
                 });
+            }
+        }
+        self.unready += link.waiting.expire(now, link.patience());
+        if let Some(session) = &mut link.session {
+            // What a core refuses, it counts.
+            while let Some(packet) = link.waiting.pop() {
+                let _ = session.core.handle_packet(now, &packet);
             }
         }
         self.note_mtu();
@@ -678,6 +705,13 @@ impl State {
     /// Whether the fresh ports are to be given back now.
     pub fn take_fresh_over(&mut self) -> bool {
         self.ports.take_over()
+    }
+}
+
+impl Link {
+    /// How long a packet waits for keys: no longer than the packet would be worth recovering.
+    fn patience(&self) -> Duration {
+        self.config.parameters.deadline.min(GRACE)
     }
 }
 

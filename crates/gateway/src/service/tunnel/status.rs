@@ -24,6 +24,8 @@ struct Status<'a> {
     public_key: String,
     /// Our key in the last handshake.
     own_public_key: Option<String>,
+    /// The networks behind the peer.
+    routes: Vec<String>,
     state: &'static str,
     #[serde(flatten)]
     place: Place,
@@ -123,6 +125,7 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
         peer: &link.config().name,
         public_key: used.map_or(link.keys().public_key, |(_, its)| its).to_string(),
         own_public_key: used.map(|(own, _)| own.to_string()),
+        routes: link.config().routes.iter().map(ToString::to_string).collect(),
         state,
         place: Place {
             endpoint: peers.endpoint(peer),
