@@ -123,8 +123,8 @@ impl Recorder {
         true
     }
 
-    /// Calls `each` with the packets of unacknowledged sources, which come with their numbers and in order, and with the
-    /// packet that is cut. A packet of which a part is acknowledged already is left out.
+    /// Calls `each` with the packets of unacknowledged sources, which come with their numbers and in order, and with
+    /// the packet that is cut. A packet of which a part is acknowledged already is left out.
     pub fn restore<'a>(
         self,
         sources: impl Iterator<Item = (u64, &'a [u8])>,

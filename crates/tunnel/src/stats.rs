@@ -12,7 +12,7 @@ base::counters! {
             pub packets_in: counter(packets);
             /// Octets of those.
             pub octets_in: counter(octets);
-            /// Inner packets taken over from the tunnel to an earlier process of the peer, which had not acknowledged them.
+            /// Inner packets taken over from the tunnel to an earlier process of the peer, not acknowledged by it.
             pub packets_taken_over: counter(packets);
             /// Inner packets released.
             pub packets_out: counter(packets);

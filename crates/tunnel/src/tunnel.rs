@@ -169,8 +169,8 @@ impl Tunnel {
 
     /// A tunnel to the next life of the peer: its process has started anew, and knows nothing of this tunnel.
     ///
-    /// Packets that the earlier life has not acknowledged are queued again, in order and before packets that have waited
-    /// for their first transmission, so that the transport inside need not wait for its timer. Sources sent first
+    /// Packets that the earlier life has not acknowledged are queued again, in order and before packets that have
+    /// waited for their first transmission, so that the transport inside need not wait for its timer. Sources sent first
     /// longer than the deadline ago are given up. Received packets that waited for missing ones are released: nobody
     /// sends those any more.
     ///

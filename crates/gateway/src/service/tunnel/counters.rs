@@ -33,7 +33,7 @@ base::counters! {
         pub device_malformed: counter(reads) in Counter;
         /// Packets that belong to no peer; dropped, the sender told.
         pub packets_unrouted: counter(packets) in Counter;
-        /// Packets that waited in vain for a session, or for which there was no room; dropped, the sender told after a while.
+        /// Packets that waited in vain for a session, or had no room to wait; dropped, the sender told after a while.
         pub packets_unready: counter(packets) in Counter;
         /// SYNs whose segment size was lowered.
         pub syns_clamped: counter(packets) in Counter;
