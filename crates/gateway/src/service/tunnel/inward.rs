@@ -20,12 +20,13 @@ use crate::sys::{Arrivals, Arrived};
 const BATCHES: usize = 4;
 /// Datagrams handled during one hold of the lock.
 const HELD: usize = 64;
-/// Packets of a peer that are written to the device in a turn, before others have theirs. With the datagrams of a turn
-/// they take less than a millisecond.
-const QUANTUM: usize = 64;
-/// The same in a turn without datagrams, of a peer while no other is heard.
-const ALONE: usize = 512;
-/// The pause before the next turn without new datagrams, if several peers share the thread: no peer keeps a core busy.
+/// Packets of a peer that are written to the device in a turn at most, before others have theirs.
+const TURN: usize = 512;
+/// So many of them may be short, if several peers share the thread: these take as long as others, and a datagram has many.
+const SHORT_ONES: usize = 64;
+/// Octets of a short packet at most.
+const SHORT: usize = 512;
+/// The pause before the next turn of those with more packets, if several peers share the thread: nobody keeps it busy.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Who was heard so long ago is not waited for.
 const PRESENT: Duration = Duration::from_secs(1);
@@ -72,12 +73,12 @@ impl Turns {
         }
     }
 
-    /// How many packets of a peer may be written in a turn without datagrams.
-    fn quantum(&self, now: Time) -> usize {
-        if self.is_shared(now) { QUANTUM } else { ALONE }
+    /// How many short packets of a peer may be written in a turn.
+    fn short_ones(&self, now: Time) -> usize {
+        if self.is_shared(now) { SHORT_ONES } else { TURN }
     }
 
-    /// When the next turn is without new datagrams, after one now.
+    /// When those with more packets have the next turn, after one now.
     fn next(&self, now: Time) -> Time {
         if self.is_shared(now) { now + PAUSE } else { now }
     }
@@ -203,7 +204,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
         match data.take() {
             Some((whose, number, payload)) => {
                 if last.is_some_and(|last| last != whose.0) {
-                    released.take(&mut state, now, last, QUANTUM);
+                    released.take(&mut state, now, last);
                 }
                 last = Some(whose.0);
                 released.turns.handle_heard(now, whose.0);
@@ -219,22 +220,29 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
             }
         }
     }
-    released.take(&mut state, now, last, QUANTUM);
+    released.take(&mut state, now, last);
     shared.settle(state, now);
 }
 
 impl Released {
-    /// Takes packets of a peer, at most so many.
-    fn take(&mut self, state: &mut State, now: Time, peer: Option<PeerId>, most: usize) {
-        let Some(peer) = peer else { return };
-        let Self { octets, packets, scratch, waiting, .. } = self;
+    /// Takes packets of a peer, a turn's worth; none if it has to wait for its turn.
+    fn take(&mut self, state: &mut State, now: Time, peer: Option<PeerId>) {
+        let Some(peer) = peer.filter(|peer| !self.waiting.contains(peer)) else { return };
+        let (mut left, mut short_left) = (TURN, self.turns.short_ones(now));
+        let Self { octets, packets, scratch, .. } = self;
         let whole = state.whole(peer).unwrap_or(usize::MAX);
-        let has_more = state.release(now, peer, most, scratch, |packet| {
+        let has_more = state.release(now, peer, scratch, |packet| {
             octets.extend_from_slice(packet);
             packets.push(Packet { peer, len: packet.len(), whole });
+            left -= 1;
+            short_left -= usize::from(packet.len() <= SHORT);
+            left > 0 && short_left > 0
         });
-        if has_more && !waiting.contains(&peer) {
-            waiting.push_back(peer);
+        if has_more {
+            if self.waiting.is_empty() {
+                self.turn_at = self.turns.next(now);
+            }
+            self.waiting.push_back(peer);
         }
     }
 
@@ -242,10 +250,9 @@ impl Released {
     fn take_turns(&mut self, shared: &Shared) {
         let mut state = shared.state();
         let now = shared.now();
-        let most = self.turns.quantum(now);
         for _ in 0..self.waiting.len() {
             let peer = self.waiting.pop_front();
-            self.take(&mut state, now, peer, most);
+            self.take(&mut state, now, peer);
         }
         self.turn_at = self.turns.next(now);
     }
@@ -291,15 +298,15 @@ mod tests {
 
         turns.handle_heard(at(0), one);
         turns.handle_heard(at(10), one);
-        assert_eq!(turns.quantum(at(10)), ALONE);
+        assert_eq!((turns.short_ones(at(10)), turns.next(at(10))), (TURN, at(10)));
         turns.handle_heard(at(20), other);
-        assert_eq!(turns.quantum(at(20)), QUANTUM);
+        assert_eq!((turns.short_ones(at(20)), turns.next(at(20))), (SHORT_ONES, at(20) + PAUSE));
         turns.handle_heard(at(30), one);
         for millis in (40..1_100).step_by(10) {
             turns.handle_heard(at(millis), one);
         }
 
-        assert_eq!(turns.quantum(at(1_000)), QUANTUM);
-        assert_eq!(turns.quantum(at(1_030)), ALONE);
+        assert_eq!(turns.short_ones(at(1_000)), SHORT_ONES);
+        assert_eq!(turns.short_ones(at(1_030)), TURN);
     }
 }

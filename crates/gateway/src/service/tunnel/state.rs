@@ -394,23 +394,21 @@ impl State {
         None
     }
 
-    /// Calls `each` with packets that a peer's core releases, at most `most`; returns whether more may wait.
+    /// Calls `each` with packets that a peer's core releases, as long as it wants more; returns whether more may wait.
     pub fn release(
         &mut self,
         now: Time,
         peer: PeerId,
-        most: usize,
         packet: &mut Vec<u8>,
-        mut each: impl FnMut(&[u8]),
+        mut each: impl FnMut(&[u8]) -> bool,
     ) -> bool {
         let Some(session) = self.session_mut(peer) else { return false };
-        for _ in 0..most {
-            if !session.core.poll_packet(now, packet) {
-                return false;
+        while session.core.poll_packet(now, packet) {
+            if !each(packet) {
+                return true;
             }
-            each(packet);
         }
-        true
+        false
     }
 
     /// Where all peers are sent to, if that has changed.
