@@ -11,8 +11,8 @@ use base::time::{Time, nanos};
 /// either end: a peer with which much is exchanged may cause much work.
 const STEPS_AN_OCTET: u64 = 1_024;
 
-/// The most steps of decoding, of making repairs and of reading reports: each takes about a millisecond. The driver hands in 64 datagrams
-/// at one moment at most, and takes as many.
+/// The most steps of decoding, of making repairs and of reading reports: each takes about a millisecond. The driver
+/// hands in 64 datagrams at one moment at most, and takes as many.
 pub const MOST_STEPS: u64 = 32 << 20;
 /// The steps of each that come back with each nanosecond: some percent of a core.
 pub const STEPS_A_NANOSECOND: u64 = 2;

@@ -97,7 +97,7 @@ fn what_is_too_old_is_not_sent_to_the_next_life() {
     path.feed(0, 2, 200, 150 * MILLISECOND);
     path.pass(160 * MILLISECOND);
     // Nobody has looked at the time meanwhile, as on a machine that was held up.
-    path.now = path.now + 90 * MILLISECOND;
+    path.now += 90 * MILLISECOND;
     path.loss = 0.0;
     path.begin_life(1, config);
     path.pass(1_000 * MILLISECOND);

@@ -22,7 +22,8 @@ const BATCHES: usize = 4;
 const HELD: usize = 64;
 /// Packets of a peer that are written to the device in a turn at most, before others have theirs.
 const TURN: usize = 512;
-/// So many of them may be short, if several peers share the thread: these take as long as others, and a datagram has many.
+/// So many of them may be short, if several peers share the thread: a short packet takes as long as another, and a
+/// datagram has many.
 const SHORT_ONES: usize = 64;
 /// Octets of a short packet at most.
 const SHORT: usize = 512;
