@@ -19,8 +19,8 @@
 //!   queue     FQ-CoDel         liveness       is the peer there?        receiver   recovers sources
 //!   recorder  packets into     mtu            the path's longest         └ outlet  packets in order
 //!    │         records          │              datagram                  reporter  what was received,
-//!    ├ headers                 understanding  what an older peer                   and when to say so
-//!    └ parts   long packets                    cannot read
+//!    ├ headers                 understanding  what an older peer        │          and when to say so
+//!    └ parts   long packets                    cannot read               └ overtaken  late, or lost?
 //!   sender    sources, repairs                                          (outlet: headers, parts)
 //!   rate      when to send
 //!   loss, reported, silence    what reports say, and what it means when none comes
@@ -36,6 +36,7 @@ mod liveness;
 mod loss;
 mod mtu;
 mod outlet;
+mod overtaken;
 mod parts;
 mod pool;
 mod queue;

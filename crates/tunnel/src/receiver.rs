@@ -34,8 +34,6 @@ const NEAR: u64 = 64;
 const SCANNED: u64 = 64;
 /// Steps for each missing source when a report is made: all of them are looked at.
 pub const LISTED: u64 = 128;
-/// The half-life of the measured reordering.
-const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
 /// The receiving half of a tunnel: recovers sources and releases packets in order.
 #[derive(Debug)]
@@ -56,8 +54,6 @@ pub struct Receiver {
     /// Octets of memory that the slots take, and may take.
     held: usize,
     most_held: usize,
-    /// The lateness of a reordered datagram, and when it was measured.
-    lateness: (Duration, Time),
 }
 
 /// A source.
@@ -105,17 +101,15 @@ impl Receiver {
             longest,
             held: 0,
             most_held: (window + kept) * SOURCE,
-            lateness: (Duration::ZERO, Time::ZERO),
         }
     }
 
-    /// Takes a source. `is_overtaken`: a datagram with a greater number came before it.
+    /// Takes a source.
     pub fn handle_source(
         &mut self,
         now: Time,
         number: u64,
         symbol: &[u8],
-        is_overtaken: bool,
         work: &mut Budget,
         stats: &mut Received,
     ) {
@@ -130,12 +124,6 @@ impl Receiver {
         }
         if !self.extend(now, number, work, stats) {
             return;
-        }
-        if let Some(&since) = self.missing.get(&number)
-            && is_overtaken
-        {
-            let late = now.since(since).max(self.lateness(now));
-            self.lateness = (late, now);
         }
         let mut buffer = self.outlet.buffer();
         buffer.extend_from_slice(symbol);
@@ -306,11 +294,10 @@ impl Receiver {
         self.base + self.slots.len() as u64
     }
 
-    /// The missing sources to report, and when the next source that may only be late counts as missing.
-    pub fn holes(&self, now: Time, work: &mut Budget) -> (Holes, Option<Time>) {
+    /// The missing sources to report, and when the next source that may only be late, by `lateness`, counts as missing.
+    pub fn holes(&self, now: Time, lateness: Duration, work: &mut Budget) -> (Holes, Option<Time>) {
         work.add(LISTED * self.missing.len() as u64);
         let first_missing = self.first_missing();
-        let lateness = self.lateness(now);
         let mut holes = Holes {
             first_missing,
             end: self.end(),
@@ -335,19 +322,14 @@ impl Receiver {
             }
             end = number + 1;
         }
+        // Equations in excess are for sources that are not reported yet.
+        holes.rank = holes.rank.min(holes.missing);
         (holes, ripe_at)
     }
 
     /// The first source that is missing, or the next one.
     fn first_missing(&self) -> u64 {
         self.missing.first_key_value().map_or(self.end(), |(&number, _)| number)
-    }
-
-    /// How late a datagram may come before it counts as lost.
-    fn lateness(&self, now: Time) -> Duration {
-        let (late, learnt) = self.lateness;
-        let halvings = now.since(learnt).as_secs_f64() / REORDERING_HALF_LIFE.as_secs_f64();
-        late.mul_f64(libm::exp2(-halvings)).min(self.give_up_after / 4)
     }
 
     /// Makes room up to `number`; false if it is too far away.

@@ -224,7 +224,7 @@ impl Tunnel {
         self.seen = now;
         self.stats.received.datagrams_received += 1;
         let rtt = self.known_rtt();
-        let is_overtaken = self.reporter.handle_datagram(now, number, is_marked, rtt);
+        self.reporter.handle_datagram(now, number, is_marked, rtt);
         self.handle_heard(now);
         let Ok(message) = Message::parse(payload) else {
             self.stats.received.malformed += 1;
@@ -260,7 +260,7 @@ impl Tunnel {
             Body::Source { number, symbol } => {
                 let number = expand(number, 24, reference);
                 self.receive(|it, work, stats| {
-                    it.handle_source(now, number, symbol, is_overtaken, work, stats);
+                    it.handle_source(now, number, symbol, work, stats);
                 });
             }
         }
@@ -907,7 +907,8 @@ impl Tunnel {
         let told = self.receiver.poll_told(fitting.min(MAX_CONTEXTS));
         extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
         let work = &mut self.budgets.decoding;
-        let (holes, ripe_at) = self.receiver.holes(now, work);
+        let lateness = self.reporter.lateness(now);
+        let (holes, ripe_at) = self.receiver.holes(now, lateness, work);
         let soonest = if work.is_over(now) { now + LEAST_WAIT } else { now };
         let ripe_at = ripe_at.map(|at| at.max(soonest));
         extras.report = Some(self.reporter.report(now, holes, ripe_at));

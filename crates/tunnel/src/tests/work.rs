@@ -54,9 +54,9 @@ impl Victim {
         self.work.done() - before
     }
 
-    fn source(&mut self, number: u64, symbol: &[u8], is_overtaken: bool) {
+    fn source(&mut self, number: u64, symbol: &[u8]) {
         let Self { receiver, work, stats, now } = self;
-        receiver.handle_source(*now, number, symbol, is_overtaken, work, stats);
+        receiver.handle_source(*now, number, symbol, work, stats);
     }
 
     fn repair(&mut self, number: u64, window: (u64, u16), symbol: &[u8]) {
@@ -71,7 +71,7 @@ impl Victim {
 
     /// What is missing, and the first of it.
     fn missing(&mut self) -> (usize, u64) {
-        let (holes, _) = self.receiver.holes(self.now, &mut self.work);
+        let (holes, _) = self.receiver.holes(self.now, Duration::ZERO, &mut self.work);
         (holes.missing, holes.first_missing)
     }
 }
@@ -149,7 +149,7 @@ fn a_source_makes_bounded_work_whatever_waits_for_it() {
     let mut worst = 0;
     for number in 0..600 {
         worst = worst.max(victim.steps(|it| {
-            it.source(number, &[0; 100], true);
+            it.source(number, &[0; 100]);
         }));
     }
     assert!(worst <= REPAIR, "{worst}");
@@ -163,7 +163,7 @@ fn a_leap_of_the_numbers_makes_bounded_work_and_one_of_many_at_a_moment() {
     victim.steps(|_| {});
     for leap in 0..64 {
         work += victim.at_once(|it| {
-            it.source(leap * 8_000, &[7; 20], false);
+            it.source(leap * 8_000, &[7; 20]);
             it.floor(leap * 8_000 + 4_000);
         });
     }
@@ -172,7 +172,7 @@ fn a_leap_of_the_numbers_makes_bounded_work_and_one_of_many_at_a_moment() {
     assert!(victim.stats.leaps_refused > 60, "{:?}", victim.stats);
     let before = victim.receiver.end();
     victim.at_once(|it| {
-        it.source(before, &[7; 20], false);
+        it.source(before, &[7; 20]);
     });
     assert_eq!(victim.receiver.end(), before + 1, "what follows is taken all the same");
 }
@@ -184,7 +184,7 @@ fn an_honest_fade_of_a_tenth_of_a_second_at_a_gigabit_needs_no_more_than_its_bud
     let mut victim = Victim::new();
     let missing = 8_192_u64;
     victim.steps(|it| {
-        it.source(missing, &[0; LONGEST], false);
+        it.source(missing, &[0; LONGEST]);
     });
     for number in 0..64 {
         victim.now += MOMENT;
@@ -197,7 +197,7 @@ fn an_honest_fade_of_a_tenth_of_a_second_at_a_gigabit_needs_no_more_than_its_bud
         victim.now += MOMENT;
         victim.at_once(|it| {
             for number in turn * 64..turn * 64 + 64 {
-                it.source(number, &[0; LONGEST], true);
+                it.source(number, &[0; LONGEST]);
             }
         });
     }
@@ -219,7 +219,7 @@ fn an_honest_gigabit_of_which_a_fifth_is_lost_stays_within_its_budget() {
         victim.at_once(|it| {
             for _ in 0..51 {
                 if rng.chance(0.8) {
-                    it.source(number, &[0; LONGEST], false);
+                    it.source(number, &[0; LONGEST]);
                 }
                 number += 1;
             }
@@ -239,7 +239,7 @@ fn an_honest_gigabit_of_which_a_fifth_is_lost_stays_within_its_budget() {
 #[test]
 fn a_report_makes_work_for_each_missing_source_and_no_more() {
     let mut victim = Victim::new();
-    victim.steps(|it| it.source(9_000, &[0; 20], false));
+    victim.steps(|it| it.source(9_000, &[0; 20]));
 
     let steps = victim.steps(|it| assert_eq!(it.missing(), (9_000, 0)));
 
