@@ -237,7 +237,7 @@ fn a_secret_in_place_of_any_value_is_refused_and_not_repeated() {
                     for outcome in [Config::parse("a.toml", &changed), Config::read(&path)] {
                         match outcome {
                             Err(said) => assert!(!has_part_of(&said.to_string(), secret), "{said}"),
-                            Ok(_) => assert_eq!(key, "public-key", "taken: {key} = {value}"),
+                            Ok(_) => assert!(key.ends_with("public-key"), "taken: {key} = {value}"),
                         }
                     }
                 }
