@@ -199,7 +199,8 @@ fn notes_of_a_namespace_that_had_the_same_number_change_nothing() {
         assert!(before.join(note).exists(), "{note}");
     }
 
-    // As if it had the number of the first namespace, which is no more.
+    // As if it had the number of the first namespace, which is no more. Its own number may be that of an earlier one.
+    let _ = fs::remove_dir_all(&after);
     fs::rename(before, &after).unwrap();
     let said = net.nets.run(&other, &format!("{TRACKWAY} down"));
 
