@@ -33,7 +33,7 @@ pub struct Tunnel {
     pub listen: Vec<SocketAddr>,
     /// The file with this gateway's private key.
     pub private_key: PathBuf,
-    /// The file with the one before it, which peers may still know us by.
+    /// The file with our previous key, by which peers may still know us.
     pub previous_private_key: Option<PathBuf>,
     /// The TUN device's name.
     pub device: String,
@@ -58,7 +58,7 @@ pub struct Peer {
     pub name: String,
     /// What it is known by.
     pub public_key: PublicKey,
-    /// What it was known by before, and still may be.
+    /// Its previous key, by which it may still be known.
     pub previous_public_key: Option<PublicKey>,
     /// The file with a secret that it shares with us, besides the keys.
     pub preshared_key: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub struct Peer {
 pub struct Keys {
     /// This gateway's.
     pub private_key: PrivateKey,
-    /// The one before it.
+    /// Our previous key.
     pub previous_private_key: Option<PrivateKey>,
     /// The peers', in the order of the configuration.
     pub peers: Vec<secure::Peer>,
