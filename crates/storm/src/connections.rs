@@ -241,7 +241,8 @@ impl Connections {
             known.sent = Some(end);
         }
         let Some(edge) = known.note(0, &segment) else { return Ok(()) };
-        if let Some(before) = known.edges[0] {
+        // A repeated SYN may say less than a segment since, because its window is never scaled (RFC 7323, 2.2).
+        if let Some(before) = known.edges[0].filter(|_| !segment.flags.has(Flags::SYN)) {
             // Rounding takes less than one unit of the field.
             let unit = 1 << known.shifts[0].unwrap_or(0);
             if distance(edge.wrapping_add(unit), before) <= 0 {
