@@ -282,7 +282,7 @@ impl Known {
         }
     }
 
-    /// The right edge that a segment of one end names, if it names one. A SYN says how far its end shifts.
+    /// The right edge of the window in a segment of one end, if the segment acknowledges. A SYN brings the end's shift.
     fn note(&mut self, end: usize, segment: &Segment<'_>) -> Option<u32> {
         if segment.flags.has(Flags::RST) {
             return None;

@@ -47,7 +47,7 @@ struct Meant {
     ports: (u16, u16),
 }
 
-/// Pieces that passed the table, by what identifies their packet, with the number of the rules at the first of them.
+/// Pieces that passed the table, by the key of their packet, with the version of the rules that its first piece met.
 type Begun = BTreeMap<(IpAddr, IpAddr, u8, u32), (u64, Pieces)>;
 
 /// Pieces in the order of their coming: offset, whether more follow, the type of the first header, octets.
@@ -425,8 +425,8 @@ impl Meant {
     }
 }
 
-/// The packet that pieces make if none is missing, and the type of its first header; of octets that two pieces have,
-/// those of the earlier count.
+/// The packet that pieces make if none is missing, and the type of its first header. Where pieces overlap, the octets of
+/// the earlier piece count.
 fn join<'a>(pieces: impl Iterator<Item = &'a (usize, bool, u8, Vec<u8>)>) -> Option<(u8, Vec<u8>)> {
     let (mut whole, mut end, mut first) = (BTreeMap::new(), None, None);
     for (offset, more, kind, octets) in pieces {

@@ -124,7 +124,7 @@ impl Outlet {
         true
     }
 
-    /// Takes over the packets that `before` has released, and its count of those that it has dropped.
+    /// Takes over the released packets of `before`, and its count of dropped ones.
     pub fn follow(&mut self, before: Self) {
         (self.released, self.waiting) = (before.released, before.waiting);
         self.refused = before.refused;

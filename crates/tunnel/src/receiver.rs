@@ -255,8 +255,8 @@ impl Receiver {
         self.outlet.refused()
     }
 
-    /// Takes over the packets that `before` has released, and those that wait in vain because their peer has started
-    /// anew: it sends no more of what is missing.
+    /// Takes over the released packets of `before`, and its packets behind missing sources. Their peer has started anew
+    /// and will not send the missing sources.
     pub fn follow(&mut self, mut before: Self, stats: &mut Received) {
         while let Some((&number, _)) = before.missing.first_key_value() {
             before.give_up(number, stats);

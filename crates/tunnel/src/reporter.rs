@@ -116,7 +116,7 @@ impl Reporter {
         self.ripe_at = ripe_at;
         self.reported_at = now;
         self.overtaken.handle_time(now);
-        // What may only be late counts as received until it is later than that.
+        // A missing datagram counts as received for as long as it may only be late.
         let (received, runs) = (self.end - self.overtaken.lost(), self.overtaken.bursts());
         self.loss.handle_counts(now, self.end, received, runs);
         // Late datagrams stay counted as lost, so that the count never goes back.

@@ -126,7 +126,7 @@ impl Event {
     }
 }
 
-/// A key of ours, and what follows from it.
+/// A key of ours, and the keys derived from it.
 pub struct Identity {
     private_key: PrivateKey,
     public_key: PublicKey,
@@ -157,7 +157,7 @@ impl Identity {
 
 /// What every peer's part needs of the gateway.
 pub struct Local {
-    /// Our key, and the one before it as long as peers may know us by that one.
+    /// Our key, and the previous one while peers may still use it.
     identities: Vec<Identity>,
     table: Arc<Table>,
     rng: Rng,
