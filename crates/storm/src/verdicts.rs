@@ -425,8 +425,8 @@ impl Meant {
     }
 }
 
-/// The packet that pieces make if none is missing, and the type of its first header. Where pieces overlap, the octets of
-/// the earlier piece count.
+/// The packet that pieces make if none is missing, and the type of its first header. Where pieces overlap, the octets
+/// of the earlier piece count.
 fn join<'a>(pieces: impl Iterator<Item = &'a (usize, bool, u8, Vec<u8>)>) -> Option<(u8, Vec<u8>)> {
     let (mut whole, mut end, mut first) = (BTreeMap::new(), None, None);
     for (offset, more, kind, octets) in pieces {

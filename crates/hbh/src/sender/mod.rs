@@ -328,9 +328,10 @@ impl Sender {
         })
     }
 
-    /// Puts a pure acknowledgement in place of an older one, if the older one is the flow's last waiting packet and the flow
-    /// has waited for long: acknowledgements then come faster than the way carries them. A burst of them goes out whole,
-    /// because TCP's window may grow with their number. Duplicates go out too, because TCP counts them (RFC 5681, 3.2).
+    /// Puts a pure acknowledgement in place of an older one, if the older one is the flow's last waiting packet and the
+    /// flow has waited for long: acknowledgements then come faster than the way carries them. A burst of them goes out
+    /// whole, because TCP's window may grow with their number. Duplicates go out too, because TCP counts them (RFC 5681,
+    /// 3.2).
     fn supersede(&mut self, now: Time, tcp: Peek, packet: &[u8], header_len: usize) -> bool {
         let is_slow =
             self.queue.front().is_some_and(|first| now.since(first.taken_at) >= codel::TARGET);
