@@ -14,6 +14,7 @@ mod delivery;
 pub mod hf;
 pub mod radio;
 mod room;
+mod stations;
 pub mod wire;
 
 use std::any::Any;

@@ -8,7 +8,6 @@
 //! A port is always idle: packets wait in the station, where those of higher precedence overtake others.
 //! A neighbour's address leads to its station without any frame on the air: there is no ARP.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -19,19 +18,15 @@ use super::frame::{Event, Frame, Precedence, Targets, Transmission, Transmission
 use super::medium::Medium as Channel;
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
+use crate::medium::stations::{Stations, WakeUp};
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
 
 /// A combat net radio channel whose stations are ports of the network.
 #[derive(Debug)]
 pub(crate) struct Net {
     channel: Channel,
-    /// The port of each station.
-    ports: Vec<PortId>,
-    /// The station of each port, by the port's number.
-    stations: Vec<Option<StationId>>,
-    addresses: BTreeMap<IpAddr, PortId>,
-    /// The time of the scheduled wake-up, if one is scheduled.
-    wake: Option<Time>,
+    stations: Stations,
+    wake_up: WakeUp,
     /// From the end of a frame to the packet's arrival.
     delay: Duration,
     /// The capture file that sees every packet.
@@ -44,10 +39,8 @@ impl Net {
         Self {
             delay: channel.config().timing.dte_processing,
             channel,
-            ports: Vec::new(),
-            stations: Vec::new(),
-            addresses: BTreeMap::new(),
-            wake: None,
+            stations: Stations::default(),
+            wake_up: WakeUp::default(),
             capture: None,
         }
     }
@@ -64,7 +57,7 @@ impl Net {
 
     /// The station of a port.
     pub(crate) fn station(&self, port: PortId) -> Option<StationId> {
-        self.stations.get(port.index()).copied().flatten()
+        self.stations.of(port).map(StationId)
     }
 
     /// Writes every packet on the air to a capture file from now on.
@@ -88,15 +81,15 @@ impl Net {
         while let Some(event) = self.channel.poll_event() {
             match event {
                 Event::Failed { station, frame } => {
-                    let port = self.ports[station.0];
+                    let port = self.stations[station.0];
                     delivery.fail(port, self.address(&frame), PacketId::of_token(frame.token));
                 }
                 Event::Forsaken { station, token } => {
-                    delivery.lose(self.ports[station.0], PacketId::of_token(token));
+                    delivery.lose(self.stations[station.0], PacketId::of_token(token));
                 }
                 Event::Received { station, from, token } => {
                     let packet = PacketId::of_token(token);
-                    let (from, to) = (self.ports[from.0], self.ports[station.0]);
+                    let (from, to) = (self.stations[from.0], self.stations[station.0]);
                     delivery.share(packet);
                     delivery.deliver(delivery.now() + self.delay, from, to, packet);
                 }
@@ -105,7 +98,7 @@ impl Net {
                     delivery.release(PacketId::of_token(token));
                 }
                 Event::Sent { station, token, is_received: false } => {
-                    delivery.lose(self.ports[station.0], PacketId::of_token(token));
+                    delivery.lose(self.stations[station.0], PacketId::of_token(token));
                 }
                 Event::Transmitted(transmission) => self.tell(delivery, &transmission),
             }
@@ -121,7 +114,7 @@ impl Net {
             delivery.capture_packet(capture, interface, packet);
         }
         let Some(transmissions) = delivery.transmissions else { return };
-        let node = |station: StationId| delivery.ports[self.ports[station.0].index()].node;
+        let node = |station: StationId| delivery.ports[self.stations[station.0].index()].node;
         let (from, to) = (node(it.from), it.to.map(node));
         let is_lost = it.to.is_some() && !it.is_received;
         transmissions.tell([it.start, it.end], from, to, packet, is_lost);
@@ -129,32 +122,22 @@ impl Net {
 
     fn address(&self, frame: &Frame) -> LinkAddress {
         let first = frame.to.named().first();
-        first.map_or(LinkAddress::Broadcast, |to| LinkAddress::Port(self.ports[usize::from(*to)]))
+        first
+            .map_or(LinkAddress::Broadcast, |to| LinkAddress::Port(self.stations[usize::from(*to)]))
     }
 
     fn plan(&mut self, delivery: &mut Delivery<'_>) {
-        let Some(next) = self.channel.next_timeout().map(|next| next.max(delivery.now())) else {
-            return;
-        };
-        if self.wake.is_none_or(|wake| wake > next) {
-            self.wake = Some(next);
-            delivery.wake(next, 0);
-        }
+        self.wake_up.plan(delivery, self.channel.next_timeout());
     }
 }
 
 impl Medium for Net {
     fn attach(&mut self, port: PortId) {
-        let station = StationId(self.ports.len());
-        self.ports.push(port);
-        if self.stations.len() <= port.index() {
-            self.stations.resize(port.index() + 1, None);
-        }
-        self.stations[port.index()] = Some(station);
+        self.stations.attach(port);
     }
 
     fn handle_address(&mut self, port: PortId, address: IpAddr) {
-        self.addresses.insert(address, port);
+        self.stations.handle_address(port, address);
     }
 
     fn transmit(
@@ -184,11 +167,9 @@ impl Medium for Net {
 
     fn handle_event(&mut self, delivery: &mut Delivery<'_>, _token: u32) {
         let now = delivery.now();
-        if self.wake != Some(now) {
-            // An earlier wake-up has replaced this one.
+        if !self.wake_up.take(now) {
             return;
         }
-        self.wake = None;
         self.channel.handle_timeout(now);
         self.drain(delivery);
         self.plan(delivery);
@@ -196,13 +177,13 @@ impl Medium for Net {
 
     /// Any station: whether a way leads there shows when a packet is sent.
     fn resolve(&self, _port: PortId, address: IpAddr) -> Option<LinkAddress> {
-        self.addresses.get(&address).copied().map(LinkAddress::Port)
+        self.stations.resolve(address)
     }
 
     /// All to whom a way leads, over relays or not: for IP a net is one link.
     fn neighbours(&self, now: Time, port: PortId) -> Vec<Neighbour> {
         let Some(here) = self.station(port) else { return Vec::new() };
-        let others = self.ports.iter().enumerate();
+        let others = self.stations.ports().iter().enumerate();
         let cost = |(other, port): (usize, &PortId)| {
             let other = StationId(other);
             let hops = self.channel.hops(now, here, other).filter(|_| other != here)?;

@@ -18,6 +18,7 @@ use hf::modem::{Event, Keying};
 use super::{Medium as Radio, StationId};
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
+use crate::medium::stations::WakeUp;
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
 
 /// A frequency whose stations are ports of the network.
@@ -26,8 +27,7 @@ pub(crate) struct Air {
     radio: Radio,
     stations: Vec<Station>,
     addresses: BTreeMap<IpAddr, PortId>,
-    /// The time of the scheduled wake-up, if one is scheduled.
-    wake: Option<Time>,
+    wake_up: WakeUp,
 }
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Station {
 impl Air {
     /// A frequency whose stations must still be attached.
     pub(crate) fn new(radio: Radio) -> Self {
-        Self { radio, stations: Vec::new(), addresses: BTreeMap::new(), wake: None }
+        Self { radio, stations: Vec::new(), addresses: BTreeMap::new(), wake_up: WakeUp::default() }
     }
 
     /// The radio channel and the modems.
@@ -89,13 +89,7 @@ impl Air {
     }
 
     fn plan(&mut self, delivery: &mut Delivery<'_>) {
-        let Some(next) = self.radio.next_timeout().map(|next| next.max(delivery.now())) else {
-            return;
-        };
-        if self.wake.is_none_or(|wake| wake > next) {
-            self.wake = Some(next);
-            delivery.wake(next, 0);
-        }
+        self.wake_up.plan(delivery, self.radio.next_timeout());
     }
 }
 
@@ -123,11 +117,9 @@ impl Medium for Air {
 
     fn handle_event(&mut self, delivery: &mut Delivery<'_>, _token: u32) {
         let now = delivery.now();
-        if self.wake != Some(now) {
-            // An earlier wake-up has replaced this one.
+        if !self.wake_up.take(now) {
             return;
         }
-        self.wake = None;
         self.radio.handle_timeout(now);
         self.collect();
         for (index, station) in self.stations.iter().enumerate() {

@@ -8,7 +8,7 @@
 //!
 //! A neighbour's address leads to its station without any frame on the air: there is no ARP.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use super::capture::write_frame;
 use super::{Event, Frame, FrameKind, Medium as Radio, StationId, Transmission};
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
+use crate::medium::stations::{Stations, WakeUp};
 use crate::medium::{Delivery, LinkAddress, Medium, Neighbour};
 
 /// A radio channel whose stations are ports of the network.
@@ -26,13 +27,8 @@ pub(crate) struct Air {
     radio: Radio,
     /// Of the channel, for addresses in captures.
     number: u8,
-    /// The port of each station.
-    ports: Vec<PortId>,
-    /// The station of each port, by the port's number.
-    stations: Vec<Option<StationId>>,
-    addresses: BTreeMap<IpAddr, PortId>,
-    /// The time of the scheduled wake-up, if one is scheduled.
-    wake: Option<Time>,
+    stations: Stations,
+    wake_up: WakeUp,
     /// Delay added by the link layers of both stations.
     delay: Duration,
     records: VecDeque<Transmission>,
@@ -54,10 +50,8 @@ impl Air {
             delay: 2 * radio.config().link_delay,
             radio,
             number,
-            ports: Vec::new(),
-            stations: Vec::new(),
-            addresses: BTreeMap::new(),
-            wake: None,
+            stations: Stations::default(),
+            wake_up: WakeUp::default(),
             records: VecDeque::new(),
             records_limit: 0,
             records_dropped: 0,
@@ -79,7 +73,7 @@ impl Air {
 
     /// The station of a port.
     pub(crate) fn station(&self, port: PortId) -> Option<StationId> {
-        self.stations.get(port.index()).copied().flatten()
+        self.stations.of(port).map(StationId)
     }
 
     /// Switches a station on or off; switching off loses the frame being sent.
@@ -130,19 +124,19 @@ impl Air {
         while let Some(event) = self.radio.poll_event() {
             match event {
                 Event::Failed { station, frame } => {
-                    let port = self.ports[station.0];
+                    let port = self.stations[station.0];
                     delivery.fail(port, self.address(&frame), PacketId::of_token(frame.token));
                     delivery.set_idle(port, delivery.now());
                 }
                 Event::Received { station, from, token } => {
                     let packet = PacketId::of_token(token);
-                    let (from, to) = (self.ports[from.0], self.ports[station.0]);
+                    let (from, to) = (self.stations[from.0], self.stations[station.0]);
                     delivery.share(packet);
                     delivery.deliver(delivery.now() + self.delay, from, to, packet);
                 }
                 Event::Sent { station, frame } => {
                     delivery.release(PacketId::of_token(frame.token));
-                    delivery.set_idle(self.ports[station.0], delivery.now());
+                    delivery.set_idle(self.stations[station.0], delivery.now());
                 }
                 Event::Transmitted(transmission) => self.keep(delivery, &transmission),
             }
@@ -172,7 +166,7 @@ impl Air {
     /// Reports a frame to the network, if transmissions are recorded.
     fn tell(&self, delivery: &mut Delivery<'_>, frame: &Transmission) {
         let Some(transmissions) = delivery.transmissions else { return };
-        let node = |station: StationId| delivery.ports[self.ports[station.0].index()].node;
+        let node = |station: StationId| delivery.ports[self.stations[station.0].index()].node;
         let packet = matches!(frame.kind, FrameKind::Broadcast | FrameKind::Data)
             .then(|| PacketId::of_token(frame.token));
         let is_lost = frame.to.is_some() && !frame.is_received;
@@ -182,32 +176,21 @@ impl Air {
     }
 
     fn address(&self, frame: &Frame) -> LinkAddress {
-        frame.to.map_or(LinkAddress::Broadcast, |to| LinkAddress::Port(self.ports[to.0]))
+        frame.to.map_or(LinkAddress::Broadcast, |to| LinkAddress::Port(self.stations[to.0]))
     }
 
     fn plan(&mut self, delivery: &mut Delivery<'_>) {
-        let Some(next) = self.radio.next_timeout().map(|next| next.max(delivery.now())) else {
-            return;
-        };
-        if self.wake.is_none_or(|wake| wake > next) {
-            self.wake = Some(next);
-            delivery.wake(next, 0);
-        }
+        self.wake_up.plan(delivery, self.radio.next_timeout());
     }
 }
 
 impl Medium for Air {
     fn attach(&mut self, port: PortId) {
-        let station = StationId(self.ports.len());
-        self.ports.push(port);
-        if self.stations.len() <= port.index() {
-            self.stations.resize(port.index() + 1, None);
-        }
-        self.stations[port.index()] = Some(station);
+        self.stations.attach(port);
     }
 
     fn handle_address(&mut self, port: PortId, address: IpAddr) {
-        self.addresses.insert(address, port);
+        self.stations.handle_address(port, address);
     }
 
     fn transmit(
@@ -236,11 +219,9 @@ impl Medium for Air {
 
     fn handle_event(&mut self, delivery: &mut Delivery<'_>, _token: u32) {
         let now = delivery.now();
-        if self.wake != Some(now) {
-            // An earlier wake-up has replaced this one.
+        if !self.wake_up.take(now) {
             return;
         }
-        self.wake = None;
         self.radio.handle_timeout(now);
         self.drain(delivery);
         self.plan(delivery);
@@ -248,12 +229,12 @@ impl Medium for Air {
 
     /// Any station, near or not: whether it is reached shows when a frame is sent.
     fn resolve(&self, _port: PortId, address: IpAddr) -> Option<LinkAddress> {
-        self.addresses.get(&address).copied().map(LinkAddress::Port)
+        self.stations.resolve(address)
     }
 
     fn neighbours(&self, now: Time, port: PortId) -> Vec<Neighbour> {
         let Some(here) = self.station(port) else { return Vec::new() };
-        let others = self.ports.iter().enumerate();
+        let others = self.stations.ports().iter().enumerate();
         let near =
             others.filter(|(other, _)| self.radio.are_neighbours(now, here, StationId(*other)));
         near.map(|(_, port)| Neighbour { port: *port, cost: 1 }).collect()
