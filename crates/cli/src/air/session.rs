@@ -1,6 +1,6 @@
 //! Carries frames of interfaces on a channel of either kind, once all interfaces are joined.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use ::lab::scenario::Plan;
@@ -35,6 +35,32 @@ pub struct Carried {
     pub end: Time,
     pub outcome: Outcome,
     pub lateness: Lateness,
+}
+
+impl Carried {
+    /// Prints frames that were on no channel, and how late frames were.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let Outcome { missed, malformed, refused } = self.outcome;
+        print_frames(
+            out,
+            &[
+                (missed, "came faster than this machine could take them"),
+                (malformed, "could not be understood"),
+                (refused, "were not taken by an interface: is its MTU smaller, or is it down?"),
+            ],
+        )?;
+        let late = self.lateness;
+        let [mean, longest] = [late.mean(), late.longest].map(progress::rounded);
+        writeln!(out, "late by {mean} in the mean, by {longest} at most")
+    }
+}
+
+/// Prints what happened to how many frames, where it happened to any.
+pub fn print_frames(out: &mut impl Write, counts: &[(u64, &str)]) -> io::Result<()> {
+    for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "{count} frames {what}")?;
+    }
+    Ok(())
 }
 
 impl<'a> Session<'a> {

@@ -132,13 +132,7 @@ impl Recorder {
         let fresh: Vec<u64> = fresh.collect();
         let nodes = self.ids.iter().zip(&mut self.counted).map(|(id, before)| {
             let now = counters(world, *id);
-            let before = std::mem::replace(before, now);
-            NodeSample {
-                waiting: now.waiting,
-                sent: now.sent.saturating_sub(before.sent),
-                lost: now.lost.saturating_sub(before.lost),
-                dropped: now.dropped.saturating_sub(before.dropped),
-            }
+            now.since(&std::mem::replace(before, now))
         });
         let nodes: Vec<NodeSample> = nodes.collect();
         self.sampler.add(world.now(), &fresh, &nodes);

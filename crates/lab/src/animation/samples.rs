@@ -28,6 +28,19 @@ pub struct NodeSample {
     pub dropped: u64,
 }
 
+impl NodeSample {
+    /// What has come since an earlier count, and what waits now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            waiting: self.waiting,
+            sent: self.sent.saturating_sub(before.sent),
+            lost: self.lost.saturating_sub(before.lost),
+            dropped: self.dropped.saturating_sub(before.dropped),
+        }
+    }
+}
+
 /// Takes samples.
 #[derive(Clone, Debug)]
 pub struct Sampler {

@@ -87,28 +87,37 @@ impl Reader<'_> {
         if let Some(loss) = loss {
             return Err(loss.complain(UNCLEAR));
         }
-        net.stations = match section.get("stations")? {
-            None => (0..self.node_count()).collect(),
-            Some(list) => {
-                let mut nodes: Vec<usize> = Vec::new();
-                for name in list.list()? {
-                    let node = self.node(&name)?;
-                    if nodes.contains(&node) {
-                        return Err(name.complain("a node is one station of a net"));
-                    }
-                    nodes.push(node);
-                }
-                nodes
-            }
-        };
-        if net.stations.is_empty() || net.stations.len() > MAX_STATIONS {
-            let what = format!("{} stations; allowed are 1 to {MAX_STATIONS}", net.stations.len());
-            return Err(section.complain(what));
-        }
+        net.stations = self.stations(section, MAX_STATIONS)?;
         if let Some(hears) = section.get("hears")? {
             net.hearing = self.hearing(&hears, &net.stations)?;
         }
         Ok(net)
+    }
+
+    /// The nodes that `stations` lists, each once, or all nodes; at most `limit`.
+    pub(super) fn stations(
+        &self,
+        section: &Section<'_>,
+        limit: usize,
+    ) -> Result<Vec<usize>, Complaint> {
+        let mut nodes: Vec<usize> = Vec::new();
+        match section.get("stations")? {
+            None => nodes.extend(0..self.node_count()),
+            Some(list) => {
+                for name in list.list()? {
+                    let node = self.node(&name)?;
+                    if nodes.contains(&node) {
+                        return Err(name.complain("this node is named twice: it is one station"));
+                    }
+                    nodes.push(node);
+                }
+            }
+        }
+        if nodes.is_empty() || nodes.len() > limit {
+            let what = format!("{} stations; allowed are 1 to {limit}", nodes.len());
+            return Err(section.complain(what));
+        }
+        Ok(nodes)
     }
 
     fn hearing(&self, hears: &Entry<'_>, stations: &[usize]) -> Result<Hearing, Complaint> {

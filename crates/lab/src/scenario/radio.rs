@@ -80,24 +80,7 @@ impl Reader<'_> {
         radio.name = names::name(section)?;
         section.apply(&radio::PARAMETERS, &mut radio.config)?;
         section.apply(&INTERFACE, &mut radio.interface)?;
-        let nodes = match section.get("stations")? {
-            None => (0..self.node_count()).collect(),
-            Some(list) => {
-                let mut nodes: Vec<usize> = Vec::new();
-                for name in list.list()? {
-                    let node = self.node(&name)?;
-                    if nodes.contains(&node) {
-                        return Err(name.complain("a node is one station of a radio channel"));
-                    }
-                    nodes.push(node);
-                }
-                nodes
-            }
-        };
-        if nodes.is_empty() || nodes.len() > MAX_STATIONS {
-            let what = format!("{} stations; allowed are 1 to {MAX_STATIONS}", nodes.len());
-            return Err(section.complain(what));
-        }
+        let nodes = self.stations(section, MAX_STATIONS)?;
         let station = |node| Station { node, off: Outages::default() };
         radio.stations = nodes.into_iter().map(station).collect();
         for entry in section.section("off")?.map(|it| it.entries()).unwrap_or_default() {

@@ -8,8 +8,7 @@ use serde_json::json;
 use sim::cnr::{self, StationId};
 
 use crate::air::options::Joined;
-use crate::air::progress::rounded;
-use crate::air::session::{Carried, Session};
+use crate::air::session::{Carried, Session, print_frames};
 use crate::terminal;
 
 /// The whole report at the end.
@@ -36,7 +35,7 @@ impl Report<'_> {
         if is_json {
             return writeln!(out, "{}", self.json());
         }
-        let Carried { outcome, lateness, end } = self.carried;
+        let end = self.carried.end;
         let width = self.names.iter().map(|it| it.chars().count()).max().unwrap_or(0).max(7);
         writeln!(out, "{:.1} s, seed {}", end.as_secs_f64(), self.session.seed())?;
         write!(out, "{:width$}", "station")?;
@@ -75,8 +74,7 @@ impl Report<'_> {
         writeln!(out, "the net was busy for {:.0} % of the time", 100.0 * self.busy())?;
         let of = |count: fn(&NetStats) -> u64| self.hub.stats().map(|it| count(&it)).sum::<u64>();
         let no_way = self.hub.medium().total(end).no_way;
-        let Outcome { missed, malformed, refused } = outcome;
-        for (count, what) in [
+        let counts = [
             (
                 of(|it| it.unknown),
                 "went to all, because nobody had shown the address that they were for",
@@ -87,16 +85,9 @@ impl Report<'_> {
                 "were longer than the net's MTU: `ip link set mtu` tells interfaces of it",
             ),
             (no_way, "were for a station to which no way leads"),
-            (missed, "came faster than this machine could take them"),
-            (malformed, "could not be understood"),
-            (refused, "were not taken by an interface: is its MTU smaller, or is it down?"),
-        ] {
-            if count > 0 {
-                writeln!(out, "{count} frames {what}")?;
-            }
-        }
-        let [mean, longest] = [lateness.mean(), lateness.longest].map(rounded);
-        writeln!(out, "late by {mean} in the mean, by {longest} at most")
+        ];
+        print_frames(&mut out, &counts)?;
+        self.carried.print(&mut out)
     }
 
     /// All stations, in the order of the scenario.

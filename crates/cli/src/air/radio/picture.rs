@@ -49,12 +49,7 @@ impl Picture {
             counted(waiting, own, hub.medium().stats(StationId(station)))
         });
         let counts: Vec<NodeSample> = counts.collect();
-        let fresh = counts.iter().zip(&self.counted).map(|(now, before)| NodeSample {
-            waiting: now.waiting,
-            sent: now.sent - before.sent,
-            lost: now.lost - before.lost,
-            dropped: now.dropped - before.dropped,
-        });
+        let fresh = counts.iter().zip(&self.counted).map(|(now, before)| now.since(before));
         let fresh: Vec<NodeSample> = fresh.collect();
         self.counted = counts;
         self.sampler.add(now, &[], &fresh);

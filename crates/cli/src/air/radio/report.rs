@@ -7,8 +7,7 @@ use serde_json::json;
 use sim::radio::{self, StationId};
 
 use crate::air::options::Joined;
-use crate::air::progress::rounded;
-use crate::air::session::Carried;
+use crate::air::session::{Carried, print_frames};
 use crate::terminal;
 
 /// The whole report at the end.
@@ -26,8 +25,7 @@ impl Report<'_> {
         if is_json {
             return writeln!(out, "{}", self.json());
         }
-        let Carried { outcome, lateness, end } = self.carried;
-        let Outcome { missed, malformed, refused } = outcome;
+        let end = self.carried.end;
         let width = self.joined.iter().map(|it| it.node.chars().count()).max().unwrap_or(0).max(7);
         writeln!(out, "{:.1} s, seed {}", end.as_secs_f64(), self.seed)?;
         write!(out, "{:width$}", "station")?;
@@ -51,19 +49,12 @@ impl Report<'_> {
         )?;
         let unknown: u64 = self.hub.stats().map(|it| it.unknown).sum();
         let own: u64 = self.hub.stats().map(|it| it.own).sum();
-        for (count, what) in [
+        let counts = [
             (unknown, "went to all, because nobody had shown the address that they were for"),
             (own, "were for an address behind the interface that they came from"),
-            (missed, "came faster than this machine could take them"),
-            (malformed, "could not be understood"),
-            (refused, "were not taken by an interface: is its MTU smaller, or is it down?"),
-        ] {
-            if count > 0 {
-                writeln!(out, "{count} frames {what}")?;
-            }
-        }
-        let [mean, longest] = [lateness.mean(), lateness.longest].map(rounded);
-        writeln!(out, "late by {mean} in the mean, by {longest} at most")
+        ];
+        print_frames(&mut out, &counts)?;
+        self.carried.print(&mut out)
     }
 
     fn stations(&self) -> impl Iterator<Item = (&Joined, Stats, radio::Stats)> {

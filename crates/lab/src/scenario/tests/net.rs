@@ -119,7 +119,7 @@ count = 3
 #[test]
 fn complaints_say_what_is_wrong_with_a_net() {
     for (old, new, expected) in [
-        ("stations = [\"a\", ", "stations = [\"a\", \"a\", ", "a node is one station of a net"),
+        ("stations = [\"a\", ", "stations = [\"a\", \"a\", ", "this node is named twice"),
         (
             "stations = [\"a\", \"b\", \"c\", \"d\"]",
             "stations = []",
