@@ -45,16 +45,7 @@ pub(crate) fn start_connecting_with(
 /// When the right to borrow addresses is missing, or it fails at once.
 pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = open(to)?;
-    setsockopt(&socket, sockopt::IpTransparent, &true)?;
-    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
-    match bind(socket.as_raw_fd(), &SockaddrStorage::from(from)) {
-        // Below 1024 it takes a right that we have given up.
-        Err(Errno::EADDRINUSE | Errno::EACCES) => {
-            let any = SocketAddr::new(from.ip(), 0);
-            bind(socket.as_raw_fd(), &SockaddrStorage::from(any))?;
-        }
-        outcome => outcome?,
-    }
+    borrow(&socket, from)?;
     finish(socket, to)
 }
 
@@ -92,6 +83,24 @@ pub(crate) fn start_listening_with(
     bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
     listen(&socket, Backlog::new(BACKLOG)?)?;
     Ok(TcpListener::from(socket))
+}
+
+/// Binds a socket to an address that need not be this host's, and to another port if this one is taken or below 1024.
+///
+/// # Errors
+/// When the right to borrow addresses is missing.
+pub(crate) fn borrow(socket: &OwnedFd, from: SocketAddr) -> io::Result<()> {
+    setsockopt(socket, sockopt::IpTransparent, &true)?;
+    // One address may send from one port to several targets.
+    setsockopt(socket, sockopt::ReuseAddr, &true)?;
+    match bind(socket.as_raw_fd(), &SockaddrStorage::from(from)) {
+        // Below 1024 it takes a right that we have given up.
+        Err(Errno::EADDRINUSE | Errno::EACCES) => {
+            let any = SocketAddr::new(from.ip(), 0);
+            Ok(bind(socket.as_raw_fd(), &SockaddrStorage::from(any))?)
+        }
+        outcome => Ok(outcome?),
+    }
 }
 
 fn open(to: SocketAddr) -> io::Result<OwnedFd> {

@@ -4,14 +4,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind,
     connect, recvmsg, setsockopt, socket, sockopt,
 };
 
 use super::firewall::MARK;
-use super::tcp::{family, flags};
+use super::tcp::{borrow, family, flags};
 
 /// A socket at an address of this host.
 ///
@@ -57,17 +56,7 @@ pub(crate) fn open_towards_with(to: SocketAddr, mark: Option<u32>) -> io::Result
 /// When the right to borrow addresses is missing, or there is no way or descriptor.
 pub(crate) fn open_from(from: SocketAddr, to: SocketAddr) -> io::Result<UdpSocket> {
     let socket = marked(to)?;
-    setsockopt(&socket, sockopt::IpTransparent, &true)?;
-    // A client may send from one port to several targets.
-    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
-    match bind(socket.as_raw_fd(), &SockaddrStorage::from(from)) {
-        // Below 1024 it takes a right that we have given up.
-        Err(Errno::EADDRINUSE | Errno::EACCES) => {
-            let any = SocketAddr::new(from.ip(), 0);
-            bind(socket.as_raw_fd(), &SockaddrStorage::from(any))?;
-        }
-        outcome => outcome?,
-    }
+    borrow(&socket, from)?;
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
     Ok(UdpSocket::from(socket))
 }

@@ -142,13 +142,14 @@ impl Pep {
         let core = config.core(wall_clock())?;
         let rng = Rng::stream(setup.seed, "hfpep");
         let key = core.slep.group.as_ref().map(|group| group.key.clone());
-        let mut pep = HfPep::new(Time::ZERO, core, rng);
+        let now = setup.clock.now();
+        let mut pep = HfPep::new(now, core, rng);
         let companions = Companions::open(&config).map(|(mut companions, predecessor)| {
             if let Some(predecessor) = predecessor {
                 pep.succeed(predecessor);
             }
             for (node, process) in companions.processes() {
-                pep.recall(Time::ZERO, node, process);
+                pep.recall(now, node, process);
             }
             companions.begin(pep.slep().epoch());
             companions
@@ -156,7 +157,7 @@ impl Pep {
         Ok(Self {
             entry: Entry::open(setup.observer, &config, &setup.config.rules.table)?,
             rules: Rules::new(&setup.config.rules.table)?,
-            dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
+            dial: config.server.map(|server| Dial::new(now, server)),
             key,
             pep,
             fast: Fast::open(&config)?,

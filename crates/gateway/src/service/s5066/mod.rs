@@ -98,7 +98,7 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<S5066> {
     of_node.sis.epoch = super::wall_clock();
     let within = format!("{:.1} s", of_node.turn_bound().as_secs_f64());
     info!(%within, "every station of the frequency has its turn");
-    let station = Station::new(of_node, server, config.modem, setup.seed);
+    let station = Station::new(setup.clock.now(), of_node, server, config.modem, setup.seed);
     Ok(S5066 { config, station })
 }
 
@@ -149,13 +149,13 @@ impl Service for S5066 {
 
 impl Station {
     /// Makes a node that looks for its modem.
-    fn new(config: node::Config, server: Server, modem: SocketAddr, seed: u64) -> Self {
-        let mut node = Node::new(Time::ZERO, config, Rng::stream(seed, "s5066"));
-        node.handle_modem_available(Time::ZERO, false);
+    fn new(now: Time, config: node::Config, server: Server, modem: SocketAddr, seed: u64) -> Self {
+        let mut node = Node::new(now, config, Rng::stream(seed, "s5066"));
+        node.handle_modem_available(now, false);
         Self {
             node,
             server,
-            dial: Dial::new(Time::ZERO, modem),
+            dial: Dial::new(now, modem),
             modem: None,
             is_available: false,
             setup: None,

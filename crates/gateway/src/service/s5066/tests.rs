@@ -91,7 +91,7 @@ impl Stage {
         config.access = Access::Slotted { position: 0, stations: 2 };
         Self {
             now: Time::ZERO,
-            station: Station::new(config, server, listener.local_addr().unwrap(), 1),
+            station: Station::new(Time::ZERO, config, server, listener.local_addr().unwrap(), 1),
             listener,
             modem: None,
             clients: Vec::new(),
