@@ -30,10 +30,18 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// The pages: what lies at the root, and the book.
 fn pages() -> Vec<PathBuf> {
     let mut pages = files(&root().join("docs"), "md");
-    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md"] {
+    for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"] {
         pages.push(root().join(name));
     }
     pages
+}
+
+/// What `packaging/book` puts into the book, beside what it makes.
+fn parts_of_the_book() -> Vec<PathBuf> {
+    let script = fs::read_to_string(root().join("packaging/book")).expect("the script");
+    let (_, words) = script.split_once("\ncp -r ").expect("the script copies pages");
+    let (words, _) = words.split_once(" \"$pages\"\n").expect("into the folder of pages");
+    words.split(' ').map(|word| root().join(word)).collect()
 }
 
 /// Where the links of a page lead, without those that leave the project.
@@ -71,8 +79,10 @@ fn each_chapter_about_hf_says_first_that_node_addresses_are_not_authenticated() 
     }
 }
 
+/// A book has no folders to look into, and nothing of the project besides its parts.
 #[test]
-fn links_lead_to_pages_and_headings_that_exist() {
+fn links_lead_to_files_of_the_book_and_headings_that_exist() {
+    let book = parts_of_the_book();
     let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
@@ -83,7 +93,9 @@ fn links_lead_to_pages_and_headings_that_exist() {
             } else {
                 page.parent().expect("a folder").join(file)
             };
-            let is_there = to.exists()
+            let file = fs::canonicalize(&to).unwrap_or_default();
+            let is_there = file.is_file()
+                && book.iter().any(|part| file.starts_with(part))
                 && (heading.is_empty()
                     || headings(&fs::read_to_string(&to).unwrap_or_default()).contains(heading));
             if !is_there {
@@ -99,13 +111,29 @@ fn links_lead_to_pages_and_headings_that_exist() {
 fn the_book_has_every_page_once() {
     let docs = root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("the summary");
-    let mut listed: Vec<PathBuf> = links(&summary).map(|link| docs.join(link)).collect();
+    let mut listed: Vec<PathBuf> =
+        links(&summary).map(|link| fs::canonicalize(docs.join(link)).expect("a page")).collect();
     listed.sort();
-    let mut pages = files(&docs, "md");
+    let mut pages = pages();
     pages.retain(|page| page.file_name().is_some_and(|name| name != "SUMMARY.md"));
     pages.sort();
 
-    assert_eq!(listed, pages, "docs/SUMMARY.md lists each page once, for book.toml");
+    assert_eq!(listed, pages, "docs/SUMMARY.md lists each page once, for packaging/book");
+}
+
+#[test]
+fn the_page_of_examples_links_to_each_of_them() {
+    let page = root().join("docs/guide/examples.md");
+    let text = fs::read_to_string(&page).expect("the page");
+    let folder = page.parent().expect("a folder");
+    let linked: BTreeSet<PathBuf> =
+        links(&text).filter_map(|link| fs::canonicalize(folder.join(link)).ok()).collect();
+
+    let missing: Vec<_> = files(&root().join("examples"), "toml")
+        .into_iter()
+        .filter(|example| !linked.contains(example))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 /// Tables of nftables that are called `trackway NAME`.
