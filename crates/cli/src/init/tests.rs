@@ -6,6 +6,7 @@ use clap::Parser;
 use gateway::Config;
 
 use super::tunnel::Line;
+use crate::failure::Misuse;
 
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
@@ -192,6 +193,39 @@ fn two_ends_that_only_exchange_lines_fit_together() {
 }
 
 #[test]
+fn an_end_that_has_given_its_line_away_keeps_the_address_in_it() {
+    let scratch = Scratch::new("kept");
+    let a = scratch.init("a", &["tunnel", "--here", "192.0.2.1", "--alone"]).unwrap();
+    let key = a.join("private.key");
+    let other = "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=";
+    let complete = |folder: &str, inner: &str| {
+        let line =
+            format!("trackway-peer name=b key={other} inner={inner} endpoint=192.0.2.2:51900");
+        let key = key.to_str().unwrap();
+        scratch.init(folder, &["tunnel", "--here", "192.0.2.1", "--key", key, "--peer", &line])
+    };
+
+    let twice = complete("twice", "10.99.0.1/24").unwrap_err();
+    let apart = complete("apart", "10.99.0.7/24").unwrap();
+
+    assert!(twice.contains("10.99.0.1 is the address of both ends"), "{twice}");
+    let text = fs::read_to_string(apart.join("gateway.toml")).unwrap();
+    assert!(text.contains("addresses = [\"10.99.0.1/24\"]"), "{text}");
+}
+
+#[test]
+fn the_command_that_completes_an_end_repeats_what_its_line_says() {
+    let line = "trackway-peer name=b key=3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08= inner=10.7.0.2/24 \
+                endpoint=192.0.2.2:5000 network=10.2.0.0/16 network=10.3.0.0/16";
+
+    assert_eq!(
+        line.parse::<Line>().unwrap().completed("keys"),
+        "trackway init tunnel --key keys/private.key --name b --inner 10.7.0.2/24 --here 192.0.2.2:5000 \
+         --networks-here '10.2.0.0/16,10.3.0.0/16' --peer 'LINE' --out etc"
+    );
+}
+
+#[test]
 fn who_says_too_little_is_told_what_is_missing_where_nobody_can_be_asked() {
     let scratch = Scratch::new("missing");
 
@@ -201,5 +235,22 @@ fn who_says_too_little_is_told_what_is_missing_where_nobody_can_be_asked() {
     if !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         assert!(said.unwrap_err().starts_with("--there is needed"));
         assert!(!scratch.0.join("x").exists());
+    }
+}
+
+#[test]
+fn ends_that_cannot_meet_are_a_mistake_of_the_user() {
+    let scratch = Scratch::new("misuse");
+    let networks = ["--networks-here", "", "--networks-there", ""];
+    for mistake in [
+        ["tunnel", "--here", "none", "--there", "none", "--inner", "10.99.0.1/24"],
+        ["tunnel", "--here", "192.0.2.1", "--there", "none", "--inner", "10.99.0.1/32"],
+    ] {
+        let out = ["--out", scratch.0.to_str().unwrap()];
+        let command = Command::try_parse_from(mistake.into_iter().chain(networks).chain(out));
+
+        let why = super::run(command.unwrap().args).unwrap_err();
+
+        assert!(why.is::<Misuse>(), "{why:#}");
     }
 }

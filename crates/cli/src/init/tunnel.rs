@@ -117,13 +117,23 @@ impl Args {
             folder.write()?;
             return advise(&format!(
                 "This end, for the other one (no secret is in it):\n\n  {near}\n\n\
-                 With the line of the other end:\n\n  \
-                 trackway init tunnel --key {at}/private.key --here {} --peer 'LINE' --out etc\n",
-                near.endpoint.map_or("none".to_owned(), |at| at.to_string()),
+                 With the line of the other end:\n\n  {}\n",
+                near.completed(&at)
             ));
         }
         if let Some(far) = self.peer {
-            let near = Line { inner: beside(self.inner, far.inner)?, ..near };
+            let near = match self.key {
+                Some(_) if near.inner.address() == far.inner.address() => {
+                    return Err(misuse(format!(
+                        "{} is the address of both ends inside the tunnel: let one of them make its line again, with \
+                         another --inner and without --key",
+                        far.inner.address()
+                    )));
+                }
+                // The other end has the address from our line.
+                Some(_) => near,
+                None => Line { inner: beside(near.inner, far.inner)?, ..near },
+            };
             folder.secret("private.key", &own.to_base64());
             folder.config("gateway.toml", &config(&near, &far));
             folder.write()?;
@@ -156,10 +166,9 @@ impl Args {
             inner,
             networks,
         };
-        anyhow::ensure!(
-            here.is_some() || there.is_some(),
-            "--here or --there: one end at least has to be reached"
-        );
+        if here.is_none() && there.is_none() {
+            return Err(misuse("--here or --there: one end at least has to be reached"));
+        }
         for (own, key, other) in [(&near, &own, &far), (&far, &other, &near)] {
             folder.secret(&format!("{}/private.key", own.name), &key.to_base64());
             folder.config(&format!("{}/gateway.toml", own.name), &config(own, other));
@@ -178,6 +187,21 @@ impl Args {
     }
 }
 
+impl Line {
+    /// The command that makes this end's file from the other end's line, with the key in folder `at`.
+    pub fn completed(&self, at: &str) -> String {
+        let here = self.endpoint.map_or("none".to_owned(), |at| at.to_string());
+        let networks: Vec<_> = self.networks.0.iter().map(Prefix::to_string).collect();
+        format!(
+            "trackway init tunnel --key {at}/private.key --name {} --inner {} --here {here} \
+             --networks-here '{}' --peer 'LINE' --out etc",
+            self.name,
+            self.inner,
+            networks.join(",")
+        )
+    }
+}
+
 /// The address `own`, or another address in the same network if `own` is taken.
 fn beside(own: Prefix, taken: Prefix) -> anyhow::Result<Prefix> {
     if own.address() != taken.address() {
@@ -188,7 +212,9 @@ fn beside(own: Prefix, taken: Prefix) -> anyhow::Result<Prefix> {
         IpAddr::V6(v6) => IpAddr::from((u128::from(v6) ^ 3).to_be_bytes()),
     };
     let beside = Prefix::new(next, own.bits()).ok().filter(|it| it.network() == own.network());
-    beside.context("--inner: a network with room for two ends is expected, such as 10.99.0.1/24")
+    beside.ok_or_else(|| {
+        misuse("--inner: a network with room for two ends is expected, such as 10.99.0.1/24")
+    })
 }
 
 fn config(own: &Line, other: &Line) -> String {
