@@ -12,7 +12,7 @@ use crate::terminal;
 
 /// Examine this host for a configuration: what it lacks and what is in the way, each with the command that mends it.
 ///
-/// Nothing is changed. Exit code 1 if a service cannot carry traffic, 0 otherwise.
+/// Nothing is changed. Exit code 1 if a finding is high: a service cannot carry traffic, or traffic may be read or forged.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  trackway doctor examples/tunnel/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"
@@ -27,7 +27,7 @@ pub struct Args {
 
 /// Prints a finding and its remedy.
 pub fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
-    let Finding { kind, what, remedy } = finding;
+    let Finding { kind, what, remedy, .. } = finding;
     writeln!(out, "{} [{}]: {what}\n    {remedy}", kind.severity, kind.code)
 }
 

@@ -147,10 +147,67 @@ pub static BESIDE: Kind = Kind {
     delay: AT_ONCE,
 };
 
+/// Packets of hosts behind the gateway are not forwarded.
+pub static FORWARDING: Kind = Kind {
+    code: "forwarding",
+    severity: Severity::Medium,
+    meaning: "Packets of other hosts are not forwarded.",
+    follows: &[],
+    delay: LATER,
+};
+/// A firewall is in the way.
+pub static FIREWALL: Kind = Kind {
+    code: "firewall",
+    severity: Severity::Medium,
+    meaning: "Another firewall drops what services carry.",
+    follows: &[],
+    delay: LATER,
+};
+/// A firewall checks the way back.
+pub static REVERSE_PATH: Kind = Kind {
+    code: "reverse-path",
+    severity: Severity::Medium,
+    meaning: "A firewall drops packets whose answers go another way.",
+    follows: &[],
+    delay: LATER,
+};
+/// A peer cannot be reached.
+pub static NO_ROUTE: Kind = Kind {
+    code: "no-route",
+    severity: Severity::Medium,
+    meaning: "No route leads to a peer or a server.",
+    follows: &["interface-missing", "listen-address-gone"],
+    delay: LATER,
+};
+/// An interface is too small.
+pub static MTU: Kind = Kind {
+    code: "mtu",
+    severity: Severity::Medium,
+    meaning: "An interface takes shorter packets than it should.",
+    follows: &[],
+    delay: LATER,
+};
+
 /// All kinds.
-pub static KINDS: [&Kind; 13] = [
-    &SERVICE, &INTERFACE, &MISSING, &DISPLACED, &CONTESTED, &CLASH, &UNFENCED, &SETTING, &DISPUTED,
-    &UPLINK, &DEAF, &LISTEN, &BESIDE,
+pub static KINDS: [&Kind; 18] = [
+    &SERVICE,
+    &INTERFACE,
+    &MISSING,
+    &DISPLACED,
+    &CONTESTED,
+    &CLASH,
+    &UNFENCED,
+    &SETTING,
+    &DISPUTED,
+    &UPLINK,
+    &DEAF,
+    &LISTEN,
+    &BESIDE,
+    &FORWARDING,
+    &FIREWALL,
+    &REVERSE_PATH,
+    &NO_ROUTE,
+    &MTU,
 ];
 
 /// A deviation on this host, with its details for an operator.

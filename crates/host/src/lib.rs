@@ -40,6 +40,6 @@ pub mod timewait;
 pub use desired::{DeviceRoutes, Lead};
 pub use entry::{Entry, MARK, Owner};
 pub use fault::Fault;
-pub use left::{lost_settings, remove_left};
+pub use left::{forget_counters, lost_settings, note_counters, remove_left};
 pub use observer::{Interest, Observer, Subscription};
 pub use reconcile::{IN_CLEAR, Kept, Outcome, Precedence, Reconciler, Watch, give_up};

@@ -208,6 +208,33 @@ pub fn has_group(netlink: &mut Netlink, group: u32) -> io::Result<bool> {
     Ok(!found.is_empty())
 }
 
+/// The name of an interface in a message about it.
+pub(crate) fn name_of(message: Message<'_>) -> Option<&[u8]> {
+    let mut attributes = message.attributes(LINK_FIXED);
+    attributes.find(|(kind, _)| *kind == libc::IFLA_IFNAME)?.1.strip_suffix(b"\0")
+}
+
+/// Gives an interface another name. Kernels before Linux 6.2 rename an interface only while it is down: it is down for a
+/// moment then.
+///
+/// # Errors
+/// When the name is taken, or the kernel refuses.
+pub(crate) fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Result<()> {
+    let mut octets = name.as_bytes().to_vec();
+    octets.push(0);
+    let order =
+        |fixed: &[u8]| Request::set(libc::RTM_NEWLINK, 0, fixed).with(libc::IFLA_IFNAME, &octets);
+    match netlink.ask(&order(&link_fixed(index, 0, 0)), |_| {}) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            let up = libc::IFF_UP.cast_unsigned();
+            let down = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, up));
+            netlink.ask(&down, |_| {})?;
+            netlink.ask(&order(&link_fixed(index, 0, 0)), |_| {})
+        }
+        outcome => outcome,
+    }
+}
+
 /// Puts an interface into a group of interfaces, by its number.
 ///
 /// # Errors

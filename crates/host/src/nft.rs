@@ -350,7 +350,7 @@ impl Removals {
         &self.0
     }
 
-    /// Calls `each` with every removal in `most` datagrams that wait; returns whether any was lost.
+    /// Calls `each` with every removal and addition in `most` datagrams that wait; returns whether any was lost.
     ///
     /// # Errors
     /// When the socket is broken.
@@ -360,10 +360,15 @@ impl Removals {
         mut each: impl FnMut(Message<'_>),
     ) -> io::Result<bool> {
         self.0.read_some(most, |message| {
-            if Self::has(message) {
+            if Self::has(message) || Self::has_addition(message) {
                 each(message);
             }
         })
+    }
+
+    /// Whether a notice reports a new table, chain or rule: `NFT_MSG_NEWTABLE`, `…NEWCHAIN` and `…NEWRULE`.
+    pub(crate) fn has_addition(message: Message<'_>) -> bool {
+        [0x0a00, 0x0a03, 0x0a06].contains(&message.kind)
     }
 
     /// Whether a notice reports a removal.

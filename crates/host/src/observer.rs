@@ -66,6 +66,8 @@ pub enum Interest {
     HostAndTables,
     /// Links and neighbours; IPv4's addresses, routes and settings.
     Neighbourhood,
+    /// Whatever may be in the way of packets: links, addresses, routes, rules and settings, and all of nftables.
+    Obstacles,
 }
 
 /// Listens for changes of the host until dropped.
@@ -210,6 +212,15 @@ impl Drop for Observer {
 }
 
 impl Subscription {
+    /// Takes all waiting notices; returns whether nftables may have changed.
+    pub fn skip(&mut self) -> bool {
+        let mut has_tables = false;
+        let is_lossy = self.read(usize::MAX, |message| {
+            has_tables |= Removals::has(message) || Removals::has_addition(message);
+        });
+        has_tables || is_lossy
+    }
+
     /// Calls `each` with up to `most` waiting notices; returns whether any was lost.
     pub fn read(&mut self, most: usize, mut each: impl FnMut(Message<'_>)) -> bool {
         let (notices, is_lossy) = self.0.take(most);
@@ -426,12 +437,15 @@ impl Interest {
         let is_neighbour = matches!(message.kind, libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH);
         let is_removal = Removals::has(message);
         let is_control = TRAFFIC_CONTROL.contains(&message.kind);
+        if Removals::has_addition(message) {
+            return self == Self::Obstacles;
+        }
         match self {
             Self::Host => {
                 let is_control_gone = links::CONTROL_REMOVALS.contains(&message.kind);
                 !is_neighbour && !is_removal && (!is_control || is_control_gone)
             }
-            Self::HostAndTables => !is_neighbour && !is_control,
+            Self::HostAndTables | Self::Obstacles => !is_neighbour && !is_control,
             Self::Neighbourhood => match message.kind {
                 libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
                 libc::RTM_NEWRULE | libc::RTM_DELRULE => false,

@@ -66,6 +66,8 @@ pub struct Reconciler {
     clashes: BTreeSet<String>,
     /// Devices whose settings cannot be changed, and why.
     refused: BTreeMap<String, String>,
+    /// Devices that others have renamed, and why they cannot have their names again.
+    renamed: BTreeMap<String, String>,
     /// The service's devices, and entries wanted besides.
     devices: Vec<DeviceRoutes>,
     besides: BTreeSet<Entry>,
@@ -84,6 +86,8 @@ pub struct Reconciler {
     displacing: BTreeMap<Prefix, String>,
     /// Whether repairs are put off, because others change our entries all the time.
     is_put_off: bool,
+    /// What was put back last, in words.
+    last_restored: Option<String>,
     /// Whether a restarted service has not set its entries yet: obstacles that came meanwhile are faults, and do not
     /// prevent the start.
     is_restart: bool,
@@ -155,6 +159,7 @@ impl Reconciler {
             foreign: Rivals::default(),
             clashes: BTreeSet::new(),
             refused: BTreeMap::new(),
+            renamed: BTreeMap::new(),
             devices: Vec::new(),
             besides: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -165,6 +170,7 @@ impl Reconciler {
             loosened: Settings::default(),
             displacing: BTreeMap::new(),
             is_put_off: false,
+            last_restored: None,
             is_restart,
         })
     }
@@ -294,7 +300,9 @@ impl Reconciler {
             Fault::new(&fault::MISSING, format!("{entry} is not there: {why}"))
         }));
         faults.extend(displacing.iter().take(FAULTS).map(|(network, said)| {
-            let said = format!("{network}: `{said}` came; our route stands aside now, before it");
+            let said = format!(
+                "{network}: `{said}` came; our route stands aside now, before it; `ip route delete {said}` removes it"
+            );
             Fault::new(&fault::DISPLACED, said)
         }));
         for (kind, count) in
@@ -307,9 +315,14 @@ impl Reconciler {
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.as_ref().and_then(Fence::fault));
         faults.extend(self.loosened.faults());
+        faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
         if self.is_put_off {
-            let said = "others change our routes all the time: they are put back now and then";
+            let last = self.last_restored.as_deref().unwrap_or("its name");
+            let said = format!(
+                "others change what is ours all the time, last {last}: it is put back every second; `ip -ts monitor` shows \
+                 the changes"
+            );
             faults.push(Fault::new(&fault::CONTESTED, said));
         }
         faults
@@ -360,6 +373,7 @@ impl Reconciler {
 
     /// Repairs changes made by others, and returns what was repaired.
     fn look(&mut self, foreign: Foreign) -> anyhow::Result<Outcome> {
+        self.keep_names();
         enable_v6(&self.devices);
         let mut devices = self.devices.clone();
         let observed = self.observe(&devices, foreign).context("cannot ask for routes")?;
@@ -377,7 +391,10 @@ impl Reconciler {
             match (operation, self.carry_out(operation)) {
                 (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => {
                     // An entry that newly stands aside was not gone.
-                    restored += u64::from(self.wanted.contains(&entry));
+                    if self.wanted.contains(&entry) {
+                        restored += 1;
+                        self.last_restored = Some(entry.to_string());
+                    }
                 }
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
                     missing.insert(entry, error.to_string());
@@ -390,6 +407,8 @@ impl Reconciler {
             warn!(restored, "routes, rules or addresses of ours were gone, and are put back");
         }
         self.note(missing);
+        // Ours stands aside until the next start, which is no fault once nobody else's is there.
+        self.displacing.retain(|network, _| rivals.contains_key(network));
         self.tell_displaced(displaced.iter(), &rivals);
         self.loosen();
         let is_fenced_again = self.fence.as_mut().is_some_and(Fence::restore);
@@ -411,7 +430,9 @@ impl Reconciler {
 
     /// Whether a wanted entry or the fence could not be made; another try may succeed.
     fn has_refused(&self) -> bool {
-        !self.missing.is_empty() || self.fence.as_ref().is_some_and(Fence::has_fault)
+        !self.missing.is_empty()
+            || !self.renamed.is_empty()
+            || self.fence.as_ref().is_some_and(Fence::has_fault)
     }
 
     /// Whether entries of ours need this device.
@@ -435,7 +456,12 @@ impl Reconciler {
                 let has_other_mtu =
                     || entry::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
                 let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
-                self.needs(device) && (!is_up || is_awaited() || has_other_mtu())
+                let is_renamed = || {
+                    let mut ours = self.devices.iter();
+                    let its = ours.find(|it| it.device == device).zip(links::name_of(message));
+                    its.is_some_and(|(ours, name)| ours.name.as_bytes() != name)
+                };
+                self.needs(device) && (!is_up || is_awaited() || has_other_mtu() || is_renamed())
             }),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
@@ -449,7 +475,14 @@ impl Reconciler {
     /// Whether the kernel reports that another program's route came to the place of our route, or left the place.
     fn is_foreign(&self, message: Message<'_>) -> bool {
         match message.kind {
-            libc::RTM_DELROUTE => self.is_where_ours_are(message, false),
+            libc::RTM_DELROUTE => {
+                let is_gone = |found: Found| self.displacing.contains_key(&found.to);
+                self.is_where_ours_are(message, false) || Found::parse(message).is_some_and(is_gone)
+            }
+            // IPv4's routes go without a word with their device.
+            libc::RTM_NEWLINK => {
+                !self.displacing.is_empty() && links::up(message).is_some_and(|(_, is_up)| !is_up)
+            }
             libc::RTM_NEWROUTE => self.is_where_ours_are(message, true),
             _ => false,
         }
@@ -494,6 +527,31 @@ impl Reconciler {
             "the route of {whose} to {network}: there is one already, `{said}`: remove it with \
              `ip route delete {said}`, add it with a greater metric{remedy}"
         );
+    }
+
+    /// Gives our devices their names again: firewalls, ours too, know interfaces by their names.
+    fn keep_names(&mut self) {
+        for device in &self.devices {
+            let Some(other) = links::existing_name(device.device).filter(|it| *it != device.name)
+            else {
+                self.renamed.remove(&device.name);
+                continue;
+            };
+            let name = &device.name;
+            match links::rename(&mut self.netlink, device.device, name) {
+                Ok(()) => {
+                    warn!(%other, %name, "a device of ours was renamed, and has its name again");
+                    self.renamed.remove(name);
+                }
+                Err(error) => {
+                    let why = format!(
+                        "the device {name} is called {other} now, and cannot have its name again: {error}; packets in \
+                         clear in the name of its peers are not kept out: `ip link set {name} name OTHER` frees the name"
+                    );
+                    self.renamed.insert(name.clone(), why);
+                }
+            }
+        }
     }
 
     /// Gives our devices their settings again: the kernel does not report changes of settings.

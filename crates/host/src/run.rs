@@ -21,8 +21,8 @@ use nix::unistd::{AccessFlags, Uid, access};
 pub const LOCKS: &str = "lock";
 /// The folder with a folder for each network namespace's gateway: sockets, and notes that outlive a crash.
 pub const RUN: &str = "/run/trackway";
-/// Prefixes of files that a gateway leaves to its successor: see `settings` and `companions`.
-pub const NOTES: [&str; 3] = ["settings", "hfpep-", "numbers"];
+/// Prefixes of files that a gateway leaves to its successor: see `settings`, `companions`, `numbers` and `left`.
+pub const NOTES: [&str; 4] = ["settings", "hfpep-", "numbers", "metrics"];
 /// The name of a gateway's control socket in its folder.
 pub const SOCKET: &str = "control.sock";
 

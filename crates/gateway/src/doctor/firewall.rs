@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::ip::protocol;
-use host::fault::SETTING;
+use host::fault::{FIREWALL, REVERSE_PATH, SETTING};
 use host::settings::Settings;
 
-use super::kinds::{FIREWALL, REVERSE_PATH, UNREAD};
+use super::kinds::UNREAD;
 use super::{Findings, Needs, is_strict};
 use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
+use crate::linux::firewall::MARK;
 
 /// Foreign interfaces examined at most.
-const MOST: usize = 32;
+pub const MOST: usize = 32;
 
 /// Examines all rules in nftables, including the rules of `iptables-nft`, and in legacy iptables.
 pub fn examine(findings: &mut Findings, needs: &Needs) {
@@ -19,9 +20,7 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
     for (what, remedy) in firewalls.unread() {
         findings.add(&UNREAD, what.clone(), remedy.clone());
     }
-    let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
-    let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
-    judge(findings, needs, &firewalls, &others);
+    examine_traffic(findings, needs, &firewalls);
     let strict = needs.has_default(true) && is_strict();
     let is_fixed = std::fs::OpenOptions::new()
         .write(true)
@@ -35,6 +34,13 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
             "sysctl -w net.ipv4.conf.all.rp_filter=2 on the host".to_owned(),
         );
     }
+}
+
+/// Examines what rules of others do to the services' traffic.
+pub fn examine_traffic(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls) {
+    let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
+    let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
+    judge(findings, needs, firewalls, &others);
 }
 
 /// Forwarded packets of a device that a chain drops.
@@ -94,7 +100,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
                 let others = others.into_iter().cloned().collect::<Vec<_>>().join(", ");
                 let (culprit, orders) = (culprit.unwrap_or_default(), orders.join("; "));
                 if found.insert(orders.clone()) {
-                    findings.add(
+                    findings.add_of_others(
                         &FIREWALL,
                         format!("{culprit} drops what is forwarded {way} {device}, beside {others}: packets of hosts \
                                  behind it vanish"),
@@ -122,6 +128,32 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
             );
         }
     }
+    for (whose, at) in &needs.calls {
+        let call = Packet {
+            protocol: Some(protocol::UDP),
+            destination: Some(at.ip()),
+            destination_port: Some(at.port()),
+            came_by: Some(String::new()),
+            mark: Some(MARK.value()),
+            ..Packet::unknown(at.is_ipv4())
+        };
+        let fates = [Hook::Output, Hook::Postrouting].map(|hook| firewalls.judge(&call, hook));
+        for fate in fates {
+            if let Fate::Dropped(culprit) = fate {
+                let (ip, port) = (at.ip(), at.port());
+                let family = if ip.is_ipv4() { "ip" } else { "ip6" };
+                let order = culprit.chain.remedy(
+                    &format!("{family} daddr {ip} udp dport {port}"),
+                    &format!("-d {ip} -p udp --dport {port}"),
+                );
+                findings.add(
+                    &FIREWALL,
+                    format!("{culprit} drops what this host sends to {whose} at {at}"),
+                    format!("{order} (and in the file that makes the chain)"),
+                );
+            }
+        }
+    }
     if needs.has_default(true) || needs.has_default(false) {
         for chain in firewalls.by_reverse_path() {
             findings.add(
@@ -146,11 +178,12 @@ mod tests {
             networks: BTreeSet::from(["0.0.0.0/0".parse().unwrap()]),
             listens: vec!["0.0.0.0:51900".parse().unwrap()],
             far: Vec::new(),
+            calls: vec![("the peer b".to_owned(), "192.0.2.2:51900".parse().unwrap())],
         }
     }
 
     fn found(ruleset: &str) -> Vec<(&'static str, String)> {
-        let mut findings = Findings(Vec::new());
+        let mut findings = Findings::default();
         let firewalls = Firewalls::of_nft(&serde_json::from_str(ruleset).unwrap());
         judge(&mut findings, &needs(), &firewalls, &["lan0".to_owned(), "docker0".to_owned()]);
         findings.0.into_iter().map(|it| (it.kind.code, it.what)).collect()
@@ -199,6 +232,26 @@ mod tests {
             in_forward(docker)
         );
         assert_eq!(found(&ruleset(port).replace(r#""filter""#, r#""trackway""#)), []);
+    }
+
+    #[test]
+    fn a_chain_that_drops_calls_to_a_peer_is_found() {
+        let ruleset = |port: &str, hook: &str| {
+            let rule = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": PORT}},
+                          {"drop": null}"#;
+            let accepting = DROPPING.replace(r#""policy": "drop""#, r#""policy": "accept""#);
+            accepting.replace("RULE", &rule.replace("PORT", port)).replace(r#""input""#, hook)
+        };
+
+        for hook in [r#""output""#, r#""postrouting""#] {
+            let dropped = found(&ruleset("51900", hook));
+            assert_eq!(dropped.len(), 1, "{dropped:?}");
+            assert!(
+                dropped[0].1.ends_with("sends to the peer b at 192.0.2.2:51900"),
+                "{dropped:?}"
+            );
+            assert_eq!(found(&ruleset("53", hook)), []);
+        }
     }
 
     #[test]

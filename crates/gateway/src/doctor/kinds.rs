@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use host::fault::{BESIDE, INTERFACE, Kind, LISTEN, SETTING, Severity};
+use host::fault::{
+    BESIDE, FIREWALL, FORWARDING, INTERFACE, Kind, LISTEN, MTU, NO_ROUTE, REVERSE_PATH, SETTING,
+    Severity,
+};
 
 /// A kind that only an examination finds.
 const fn kind(code: &'static str, severity: Severity, meaning: &'static str) -> Kind {
@@ -13,19 +16,6 @@ pub static RIGHTS: Kind = kind("rights", Severity::High, "The process may not ch
 pub static TUN: Kind = kind("tun", Severity::High, "The kernel has no TUN devices.");
 pub static NFT: Kind = kind("nft", Severity::High, "nftables, or a part of it, is missing.");
 pub static PORT: Kind = kind("port", Severity::High, "A port is taken by another program.");
-pub static FORWARDING: Kind =
-    kind("forwarding", Severity::Medium, "Packets of other hosts are not forwarded.");
-pub static FIREWALL: Kind =
-    kind("firewall", Severity::Medium, "Another firewall drops what services carry.");
-pub static REVERSE_PATH: Kind = kind(
-    "reverse-path",
-    Severity::Medium,
-    "A firewall drops packets whose answers go another way.",
-);
-pub static NO_ROUTE: Kind =
-    kind("no-route", Severity::Medium, "No route leads to a peer or a server.");
-pub static MTU: Kind =
-    kind("mtu", Severity::Medium, "An interface takes shorter packets than it should.");
 pub static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
 pub static UNREAD: Kind =
     kind("firewall-unread", Severity::Low, "Rules of another firewall cannot be read.");

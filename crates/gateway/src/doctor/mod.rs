@@ -7,6 +7,7 @@
 
 mod firewall;
 mod kinds;
+mod rounds;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
-use host::fault::{BESIDE, INTERFACE, LISTEN, SETTING};
+use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::fence::GROUP;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
@@ -26,13 +27,14 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::config::{Config, Tunnel, have_everything};
-use crate::firewalls::ask;
+use crate::firewalls::{Firewalls, ask};
 use crate::linux::routes::{NextHop, Routes};
 
 pub use host::fault::{Kind, Severity};
 pub use kinds::KINDS;
+pub(crate) use rounds::Rounds;
 
-use kinds::{CLOCK, DNS, FORWARDING, MANAGER, MTU, NFT, NO_ROUTE, PORT, RIGHTS, RUNNING, TUN};
+use kinds::{CLOCK, DNS, MANAGER, NFT, PORT, RIGHTS, RUNNING, TUN};
 
 /// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +45,8 @@ pub struct Finding {
     pub what: String,
     /// The command that mends the state, or advice.
     pub remedy: String,
+    /// Whether it concerns packets of other hosts alone: perhaps no other hosts are behind this one.
+    pub(crate) is_of_others: bool,
 }
 
 /// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
@@ -60,13 +64,15 @@ struct Needs {
     listens: Vec<SocketAddr>,
     /// Where services connect or send to themselves, each with what it is.
     far: Vec<(String, IpAddr)>,
+    /// Peers of the tunnel whose addresses and UDP ports are known.
+    calls: Vec<(String, SocketAddr)>,
 }
 
 /// Examines the host for a configuration; the gravest findings come first.
 #[must_use]
 pub fn examine(config: &Config) -> Vec<Finding> {
     let needs = Needs::of(config);
-    let mut findings = Findings(Vec::new());
+    let mut findings = Findings::default();
     let mut is_running = is_running();
     if !is_running
         && Netlink::open().and_then(|mut it| links::has_group(&mut it, GROUP)).unwrap_or(false)
@@ -87,7 +93,8 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     }
     findings.rights();
     findings.kernel(config, &needs);
-    findings.settings(&needs);
+    findings.settings();
+    findings.forwarding(&needs);
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config);
     findings.addresses(&needs, is_running);
@@ -100,10 +107,20 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.0
 }
 
+/// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.
+fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
+    let needs = Needs::of(config);
+    let mut findings = Findings::default();
+    findings.forwarding(&needs);
+    firewall::examine_traffic(&mut findings, &needs, firewalls);
+    findings.ways(&needs);
+    findings.0
+}
+
 /// For programs: the code, the severity, and both texts.
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, what, remedy } = self;
+        let Self { kind, what, remedy, .. } = self;
         let mut fields = serializer.serialize_struct("Finding", 4)?;
         fields.serialize_field("code", kind.code)?;
         fields.serialize_field("severity", kind.severity.name())?;
@@ -120,6 +137,7 @@ impl Needs {
             networks: BTreeSet::new(),
             listens: Vec::new(),
             far: Vec::new(),
+            calls: Vec::new(),
         };
         if let Some(tunnel) = &config.tunnel {
             needs.devices.insert(tunnel.device.clone());
@@ -127,9 +145,11 @@ impl Needs {
             needs.listens.extend(&tunnel.listen);
             let endpoint = |peer: &crate::config::Peer| {
                 let at = peer.endpoint.as_ref()?.address()?;
-                Some((format!("the peer {}", peer.name), at.ip().to_canonical()))
+                let at = SocketAddr::new(at.ip().to_canonical(), at.port());
+                Some((format!("the peer {}", peer.name), at))
             };
-            needs.far.extend(tunnel.peers.iter().filter_map(endpoint));
+            needs.calls.extend(tunnel.peers.iter().filter_map(endpoint));
+            needs.far.extend(needs.calls.iter().map(|(whose, at)| (whose.clone(), at.ip())));
         }
         if let Some(client) = &config.ip_client {
             needs.devices.insert(client.device.clone());
@@ -156,11 +176,17 @@ impl Needs {
 }
 
 /// What was found so far.
+#[derive(Default)]
 struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, kind: &'static Kind, what: String, remedy: String) {
-        self.0.push(Finding { kind, what, remedy });
+        self.0.push(Finding { kind, what, remedy, is_of_others: false });
+    }
+
+    /// Adds an obstacle to packets of other hosts.
+    fn add_of_others(&mut self, kind: &'static Kind, what: String, remedy: String) {
+        self.0.push(Finding { kind, what, remedy, is_of_others: true });
     }
 
     fn rights(&mut self) {
@@ -227,7 +253,7 @@ impl Findings {
         }
     }
 
-    fn settings(&mut self, needs: &Needs) {
+    fn settings(&mut self) {
         // A sandbox may leave this part alone writable.
         let is_fixed =
             statvfs("/proc/sys/net").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
@@ -240,10 +266,27 @@ impl Findings {
                     .to_owned(),
             );
         }
+    }
+
+    fn forwarding(&mut self, needs: &Needs) {
+        let has_networks = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
+        if has_networks(true) && forwarding_off(true).is_none() {
+            // IPv6 has one setting for all interfaces.
+            for name in Settings::interfaces().iter().take(firewall::MOST) {
+                if Settings::read(name, "forwarding").is_some_and(|it| it == "0") {
+                    self.add_of_others(
+                        &FORWARDING,
+                        format!("net.ipv4.conf.{name}.forwarding is 0: packets of other hosts that come by {name} vanish"),
+                        format!("sysctl -w net.ipv4.conf.{name}.forwarding=1"),
+                    );
+                }
+            }
+        }
         for is_v4 in [true, false] {
-            let has_networks = needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
-            if has_networks && let Some(key) = forwarding_off(is_v4) {
-                self.add(
+            if has_networks(is_v4)
+                && let Some(key) = forwarding_off(is_v4)
+            {
+                self.add_of_others(
                     &FORWARDING,
                     format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
                     format!("sysctl -w {key}=1 (in a file below /etc/sysctl.d to keep it)"),

@@ -23,6 +23,7 @@ impl Metrics {
 
     /// The file of this name, created now if possible.
     pub fn new(path: &Path) -> Self {
+        host::note_counters(path);
         Self { path: path.to_owned(), opened: belongings::open_written(path) }
     }
 
@@ -49,6 +50,7 @@ impl Metrics {
 impl Metrics {
     /// Removes the file, or its text where we may not: nobody counts any more.
     pub fn end(&self) {
+        host::forget_counters();
         if fs::remove_file(&self.path).is_err()
             && let Some(file) = &self.opened
         {

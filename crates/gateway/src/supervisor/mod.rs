@@ -43,7 +43,7 @@ use nix::unistd::{Gid, Uid};
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
-use crate::doctor::{self, Finding};
+use crate::doctor::{self, Finding, Rounds};
 use crate::events::Recent;
 use crate::legacy::Legacy;
 use crate::linux::account::{self, Account};
@@ -98,6 +98,8 @@ struct Supervisor {
     metrics: Option<Metrics>,
     metrics_at: Option<Time>,
     faults: Faults,
+    /// Examines the host again when it changes; absent if there is no thread for it.
+    rounds: Option<Rounds>,
     /// Absent if the kernel gives this user no more watches.
     folders: Option<FolderWatch>,
     /// Present while a service waits for an address of this host.
@@ -149,7 +151,7 @@ pub fn run(
     let left = supervisor.legacy.names();
     supervisor.start_all()?;
     supervisor.settle_legacy(&left);
-    examine(&supervisor.config);
+    supervisor.rounds = examine(&supervisor.config, &supervisor.observer);
     tell_rights(account.as_ref(), confined);
     supervisor.notify.ready();
     let mut reactor = Reactor::new(supervisor.clock, Arc::clone(supervisor.notices.waker()));
@@ -334,6 +336,7 @@ impl Supervisor {
             metrics: None,
             metrics_at: Some(Time::ZERO),
             faults: Faults::default(),
+            rounds: None,
             folders: FolderWatch::open().ok(),
             awaited: None,
             restore_at: None,
@@ -476,6 +479,7 @@ impl Supervisor {
         let mut present: Vec<_> = slots().filter_map(Slot::fault).collect();
         present.extend(reports.iter_mut().flat_map(|report| std::mem::take(&mut report.faults)));
         present.extend(gone_addresses(&self.config, &self.observer.addresses()));
+        present.extend(self.rounds.iter().flat_map(|rounds| rounds.faults(&self.config)));
         let services = slots().map(Slot::status).collect();
         let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
         for Fault { kind, said } in begun {
@@ -582,11 +586,12 @@ fn warn_of(config: &Config) {
     }
 }
 
-/// Warns of obstacles on this host to the services' traffic, on a separate thread: nothing waits for the result.
-fn examine(config: &Arc<Config>) {
-    let config = Arc::clone(config);
-    let said = move || {
-        for Finding { kind, what, remedy } in doctor::examine(&config) {
+/// Warns of obstacles on this host to the services' traffic, and tells those that come later as faults: on a separate
+/// thread, so nothing waits for the result.
+fn examine(config: &Arc<Config>, observer: &Observer) -> Option<Rounds> {
+    let first = Arc::clone(config);
+    let warn = move || {
+        for Finding { kind, what, remedy, .. } in doctor::examine(&first) {
             match kind.severity {
                 Severity::Low => {}
                 Severity::Medium | Severity::High => {
@@ -595,9 +600,9 @@ fn examine(config: &Arc<Config>) {
             }
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("doctor".to_owned()).spawn(said) {
-        warn!(%error, "the host is not examined");
-    }
+    Rounds::start(observer, config, warn)
+        .inspect_err(|why| warn!(why = %format!("{why:#}"), "the host is not examined"))
+        .ok()
 }
 
 /// A service that failed.

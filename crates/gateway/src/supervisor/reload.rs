@@ -175,11 +175,15 @@ impl Supervisor {
                     (self.set_level)(*log);
                     changes.push("log: another level".to_owned());
                 }
-                let had = self.metrics.take();
                 // Keep an open file of the same path: it might not be possible to open it again.
-                self.metrics = metrics.as_deref().map(|path| {
-                    had.filter(|it| it.is_at(path)).unwrap_or_else(|| Metrics::new(path))
-                });
+                let is_other =
+                    |it: &mut Metrics| metrics.as_deref().is_none_or(|path| !it.is_at(path));
+                if let Some(had) = self.metrics.take_if(is_other) {
+                    had.end();
+                }
+                if self.metrics.is_none() {
+                    self.metrics = metrics.as_deref().map(Metrics::new);
+                }
                 if old.process.metrics != *metrics {
                     self.metrics_at = Some(now);
                     changes.push("metrics: another file".to_owned());

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use ::lab::scenario::NetStationReport;
-use emulator::air::{NetHub, NetStats, Outcome};
+use emulator::air::{NetHub, NetStats};
 use serde_json::json;
 use sim::cnr::{self, StationId};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use emulator::air::{Outcome, RadioHub, Stats};
+use emulator::air::{RadioHub, Stats};
 use serde_json::json;
 use sim::radio::{self, StationId};
 

@@ -166,3 +166,101 @@ fn a_setting_of_whose_change_the_kernel_says_nothing_is_put_back() {
     let is_back = wait_until(SOON, || value(&net) == "1");
     assert!(is_back, "{}", net.status(0));
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
+    let mut net = Net::pair("");
+    net.run(0, "sysctl -qw net.ipv4.ip_forward=1");
+    // Stands there from the start, and concerns other hosts, of which there may be none.
+    net.run(0, "sysctl -qw net.ipv4.conf.default.forwarding=1");
+    net.run(0, "ip link add early0 type veth peer name early1");
+    net.run(0, "sysctl -qw net.ipv4.conf.early0.forwarding=0");
+    net.start_all();
+    net.expect_asked(0, (0, "tunnel: running"));
+    let chain = |hook: &str, rest: &str| {
+        let file = net.nets.folder().join(format!("{hook}.nft"));
+        let chain = format!("type filter hook {hook} priority 0; {rest}");
+        fs::write(&file, format!("table inet other {{\nchain c {{\n{chain}\n}}\n}}\n")).unwrap();
+        format!("nft -f {}", file.display())
+    };
+    let forward = chain("forward", "policy drop");
+    let output = chain("output", "udp dport 51900 drop");
+
+    for (comes, goes, said) in [
+        (
+            "sysctl -qw net.ipv4.ip_forward=0",
+            "sysctl -qw net.ipv4.ip_forward=1",
+            "fault: net.ipv4.ip_forward is 0",
+        ),
+        (
+            "sysctl -qw net.ipv4.conf.eth1.forwarding=0",
+            "sysctl -qw net.ipv4.conf.eth1.forwarding=1",
+            "fault: net.ipv4.conf.eth1.forwarding is 0",
+        ),
+        (&forward, "nft delete table inet other", "drops what is forwarded from and to"),
+        (
+            &output,
+            "nft delete table inet other",
+            "drops what this host sends to the peer peer1 at 10.9.1.2:51900",
+        ),
+        (
+            "ip address del 10.9.1.1/24 dev eth1",
+            "ip address add 10.9.1.1/24 dev eth1",
+            "fault: no route leads to the peer peer1 at 10.9.1.2",
+        ),
+    ] {
+        net.run(0, comes);
+        net.expect_asked(0, (3, said));
+        net.run(0, goes);
+        net.expect_asked(0, (0, "tunnel: running"));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_device_that_others_rename_has_its_name_again_unless_it_is_taken() {
+    let mut net = Net::pair("");
+    net.start_all();
+    let device = "trackway-nc0";
+    let rename = |net: &Net, from: &str, to: &str| {
+        net.run(0, &format!("ip link set {from} down"));
+        net.run(0, &format!("ip link set {from} name {to}"));
+    };
+
+    rename(&net, device, "foo0");
+    let is_back = wait_until(SOON, || net.has_device(0));
+    assert!(is_back, "{}", net.run(0, "ip link"));
+    net.expect_ping(0, "10.77.0.2");
+
+    net.run(0, "ip link add holder0 type veth peer name holder1");
+    let pid = net.pid(0);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP)
+        .unwrap();
+    rename(&net, device, "foo0");
+    net.run(0, &format!("ip link set holder0 name {device}"));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGCONT)
+        .unwrap();
+    net.expect_asked(0, (3, "is called foo0 now, and cannot have its name again"));
+    net.run(0, &format!("ip link del {device}"));
+    net.expect_asked(0, (0, "tunnel: running"));
+    net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_counters_of_a_crashed_gateway_go_with_what_else_it_left() {
+    let mut net = Net::pair("");
+    let file = net.nets.folder().join("metrics");
+    net.write_config(0, &net.keys, &format!("metrics = {file:?}\n"));
+    net.start_all();
+    let counted = || fs::read_to_string(&file).unwrap_or_default();
+    assert!(wait_until(SOON, || counted().contains("trackway_service_up")));
+
+    net.crash(0);
+    assert!(counted().contains("trackway_service_up"));
+    let said = net.run(0, &format!("{TRACKWAY} down"));
+
+    assert!(said.contains(&format!("emptied: {}", file.display())), "{said}");
+    assert_eq!(counted(), "");
+}
