@@ -452,7 +452,7 @@ pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
             _ => {}
         }
     }
-    (message.kind == libc::RTM_NEWRULE).then_some((priority, protocol))
+    matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE).then_some((priority, protocol))
 }
 
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {

@@ -446,7 +446,9 @@ impl Reconciler {
         let is_gone =
             || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
         match message.kind {
-            libc::RTM_DELRULE | libc::RTM_DELROUTE => is_gone(),
+            libc::RTM_DELRULE => is_gone() || self.has_priority_of(message),
+            libc::RTM_NEWRULE => self.has_priority_of(message),
+            libc::RTM_DELROUTE => is_gone(),
             // IPv4's routes go without a word with the last address of their device, whoever added it.
             libc::RTM_DELADDR => {
                 links::address_of(message).is_some_and(|(device, ..)| self.needs(device))
@@ -470,6 +472,14 @@ impl Reconciler {
                     && self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message))
             }
         }
+    }
+
+    /// Whether a message is about another program's rule with a priority of ours.
+    fn has_priority_of(&self, message: Message<'_>) -> bool {
+        let Some((priority, protocol)) = entry::priority(message) else { return false };
+        let is_its =
+            |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
+        Owner::of(protocol).is_none() && self.wanted.iter().any(is_its)
     }
 
     /// Whether the kernel reports that another program's route came to the place of our route, or left the place.

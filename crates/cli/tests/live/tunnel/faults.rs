@@ -130,6 +130,11 @@ fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
         net.expect_asked(0, (3, said));
     }
     assert!(net.asked(0).1.contains("[numbers-clash]"), "{:?}", net.asked(0));
+    let of_rule = "our priority 30769";
+    net.run(0, "ip rule del pref 30769 to 198.51.100.0/24 table main");
+    assert!(wait_until(SOON, || !net.asked(0).1.contains(of_rule)), "{:?}", net.asked(0));
+    net.run(0, "ip rule add pref 30769 to 198.51.100.0/24 table main");
+    net.expect_asked(0, (3, of_rule));
     let (code, said) = net.gateway(0).stop();
     assert_eq!(code, Some(0), "{said}");
     let left = [net.run(0, "ip route show table all"), net.run(0, "ip rule")].concat();
