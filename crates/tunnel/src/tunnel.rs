@@ -704,9 +704,7 @@ impl Tunnel {
     /// Fills a source with packets that wait, and sends it.
     fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
         let max = self.max_symbol();
-        // Some packets may have come while longer ones still fitted.
-        let too_long = self.queue.drop_longer(self.mtu());
-        self.note_too_long(too_long);
+        self.drop_too_long();
         if !self.has_packets() {
             return None;
         }
@@ -739,8 +737,11 @@ impl Tunnel {
             let Some(popped) = self.queue.pop(now, room, dscp, rtt, &mut symbol) else {
                 symbol.truncate(start);
                 // The queue may have dropped short packets just now and have come to a long one.
-                if symbol.is_empty() && self.is_next_cut() {
-                    continue;
+                if symbol.is_empty() {
+                    self.drop_too_long();
+                    if !self.queue.is_empty() {
+                        continue;
+                    }
                 }
                 break;
             };
@@ -792,11 +793,10 @@ impl Tunnel {
         Some(popped)
     }
 
-    /// Whether the next packet has to be cut. Packets that cannot be sent at all are dropped first.
-    fn is_next_cut(&mut self) -> bool {
+    /// Drops the next packets that cannot be sent at all: they came while longer packets still fitted.
+    fn drop_too_long(&mut self) {
         let too_long = self.queue.drop_longer(self.mtu());
         self.note_too_long(too_long);
-        self.queue.next_size().is_some_and(|next| next > self.whole())
     }
 
     /// Whether packets, or the rest of one, wait to be sent.

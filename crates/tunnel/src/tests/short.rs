@@ -144,3 +144,33 @@ fn an_older_peer_is_sent_no_parts_once_it_had_the_room_to_show_that_it_joins_non
         assert!(!path.ends[1].understanding().is_strange(PARTS), "{own}");
     }
 }
+
+#[test]
+fn packets_behind_a_short_one_that_was_dropped_and_one_that_is_too_long_go_out() {
+    let mut now = secs(1);
+    let config = Config { base_mtu: 1_500, ..Config::default() };
+    let mut tunnel = Tunnel::new(now, config, Rng::stream(1, "tunnel"));
+    for (index, payload) in (0..).zip([1_000, 1_000, 1_380, 1_000, 1_000, 1_000, 1_000, 1_000]) {
+        assert_eq!(tunnel.handle_packet(now, &datagram(payload, index, 9)), Ok(()));
+    }
+    tunnel.handle_path_changed(now, 1_340, config.overhead);
+    let mut out = Vec::new();
+    now += 50 * MILLISECOND;
+    while tunnel.stats().sent.sources_sent == 0 {
+        assert!(tunnel.poll_transmit(now, &mut out).is_some());
+    }
+
+    // The first packet was late, so that the second one is dropped. The third one fitted when it came.
+    now += 200 * MILLISECOND;
+    tunnel.handle_timeout(now);
+    while tunnel.poll_transmit(now, &mut out).is_some() {}
+
+    let Stats { inner, sent, .. } = tunnel.stats();
+    assert_eq!((inner.queue_dropped, inner.refused_too_big), (1, 1));
+    assert_eq!(
+        (sent.sources_sent, tunnel.estimates().queued),
+        (6, 0),
+        "{:?}",
+        tunnel.next_timeout()
+    );
+}
