@@ -12,6 +12,9 @@ const ALLOWANCE: u8 = 8;
 const LEAST_ALLOWANCE: u8 = 2;
 /// The number of first timeouts.
 const FIRST: u32 = 2;
+/// Datagrams that packets earn in the time that a report takes at most: what the transport inside sends into the silence
+/// would have travelled on plain IP too, and where losses come in bursts of packets, only sending ends a burst.
+const EARNED: u32 = 2;
 
 /// The retransmission timer: it runs while sources are not acknowledged.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub struct Silence {
     timeouts: u32,
     /// The number of datagrams that may still be sent before the next timeout.
     allowance: u8,
+    /// Before this time, packets have earned what they may.
+    earned_until: Time,
     /// Whether nothing was sent since the timeout.
     is_fresh: bool,
     /// When a source or an equation was last sent.
@@ -30,7 +35,14 @@ pub struct Silence {
 
 impl Silence {
     pub fn new(now: Time) -> Self {
-        Self { awaiting: None, timeouts: 0, allowance: 0, is_fresh: false, last_sent: now }
+        Self {
+            awaiting: None,
+            timeouts: 0,
+            allowance: 0,
+            earned_until: now,
+            is_fresh: false,
+            last_sent: now,
+        }
     }
 
     /// A source or an equation was sent.
@@ -65,6 +77,22 @@ impl Silence {
         self.is_fresh = true;
         self.awaiting = Some(now);
         self.timeouts
+    }
+
+    /// A packet came: whether it earns a datagram. At most [`EARNED`] are earned at once, and as many in each `wait`, the
+    /// longest time that a report takes.
+    pub fn earns(&mut self, now: Time, wait: Duration) -> bool {
+        let earns = self.earned_until <= now;
+        if earns {
+            let each = wait / EARNED;
+            self.earned_until = self.earned_until.max(now - each * (EARNED - 1)) + each;
+        }
+        earns
+    }
+
+    /// One more datagram may be sent before the next timeout.
+    pub fn allow_one(&mut self) {
+        self.allowance = self.allowance.saturating_add(1).min(ALLOWANCE);
     }
 
     /// When a report that takes at most `wait` is overdue.

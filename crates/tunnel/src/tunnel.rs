@@ -202,6 +202,9 @@ impl Tunnel {
         self.seen = now;
         if self.liveness.is_down() {
             self.stats.inner.refused_down += 1;
+            if self.earns(now) {
+                self.liveness.ask(now);
+            }
             return Err(Refused::Down);
         }
         if packet.len() > self.mtu() {
@@ -211,6 +214,9 @@ impl Tunnel {
         if let Err(error) = self.queue.push(now, packet) {
             self.stats.inner.refused_malformed += 1;
             return Err(error);
+        }
+        if self.silence.is_on() && self.earns(now) {
+            self.silence.allow_one();
         }
         self.stats.inner.packets_in += 1;
         self.stats.inner.octets_in += packet.len() as u64;
@@ -496,13 +502,23 @@ impl Tunnel {
         if !self.sender.has_unacknowledged() || self.liveness.is_down() {
             return None;
         }
-        let wait = match self.known_rtt() {
+        self.silence.ends_at(self.report_wait())
+    }
+
+    /// Whether the packet that came now earns a datagram, though the peer is silent.
+    fn earns(&mut self, now: Time) -> bool {
+        let wait = self.report_wait();
+        self.silence.earns(now, wait)
+    }
+
+    /// How long a report takes at most.
+    fn report_wait(&self) -> Duration {
+        match self.known_rtt() {
             Some(rtt) => {
                 rtt + (4 * self.rate.rtt_variation()).max(LEAST_WAIT) + reporter::longest_wait(rtt)
             }
             None => UNKNOWN_RTT,
-        };
-        self.silence.ends_at(wait)
+        }
     }
 
     /// The peer did not answer in time: the driver is told once.

@@ -196,6 +196,8 @@ struct Path {
     delay: Duration,
     /// Of each direction.
     loss: f64,
+    /// How many datagrams are lost next, before chance decides: the rest of a burst.
+    burst: u32,
     /// Octets of the longest outer packet that the near end's system takes.
     mtu: usize,
     /// Octets of the longest outer packet that is not swallowed on the way.
@@ -225,6 +227,7 @@ impl Path {
             ends,
             delay: 20 * MILLISECOND,
             loss: 0.0,
+            burst: 0,
             mtu: 1_500,
             swallowed_beyond: 1_500,
             rng: Rng::stream(seed, "path"),
@@ -311,7 +314,9 @@ impl Path {
                     continue;
                 }
                 let is_swallowed = payload + Config::default().overhead > self.swallowed_beyond;
-                if !self.rng.chance(self.loss) && !is_swallowed {
+                let is_in_burst = self.burst > 0;
+                self.burst = self.burst.saturating_sub(1);
+                if !is_in_burst && !self.rng.chance(self.loss) && !is_swallowed {
                     let key = (self.now + self.delay, self.sequence);
                     self.under_way.insert(key, (1 - end, transmit.number, buffer.clone()));
                 }

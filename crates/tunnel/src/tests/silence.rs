@@ -61,6 +61,53 @@ fn a_path_that_loses_a_third_makes_nobody_silent() {
 }
 
 #[test]
+fn packets_that_come_end_a_burst_of_losses() {
+    let mut path = Path::new(12, Config::default());
+    path.feed(0, 20, 100, MILLISECOND);
+    path.run(secs(1));
+    path.now = secs(1);
+
+    path.burst = 100;
+    path.feed(0, 120, 100, 50 * MILLISECOND);
+    path.run(secs(8));
+
+    let heard = path.out[1].get(20).map(|(at, _)| *at);
+    assert!(heard.is_some_and(|at| at < secs(5)), "{heard:?}: {:?}", path.stats(0));
+}
+
+#[test]
+fn packets_that_are_refused_ask_a_lost_peer() {
+    let mut path =
+        Path::new(13, Config { dead_after: secs(1).since(Time::ZERO), ..Config::default() });
+    path.feed(0, 1, 100, MILLISECOND);
+    path.run(secs(1));
+    path.events.clear();
+
+    // One in a hundred microseconds is more than a dead path bears, one in a hundred milliseconds is not.
+    path.now = secs(1);
+    path.loss = 1.0;
+    path.feed(0, 10, 100, 100 * MILLISECOND);
+    path.run(secs(3));
+    assert!(path.events.contains(&(0, Event::PathDown)), "{:?}", path.events);
+    let before = path.stats(0).sent.datagrams_sent;
+    path.now = secs(3);
+    path.feed(0, 10_000, 100, 100 * Duration::from_micros(1));
+    path.run(secs(4));
+    let flooded = path.stats(0).sent.datagrams_sent - before;
+    assert!((20..100).contains(&flooded), "{flooded}");
+
+    path.now = secs(4);
+    path.loss = 0.0;
+    path.burst = 15;
+    path.feed(0, 40, 100, 100 * MILLISECOND);
+    path.run(secs(8));
+
+    assert!(path.events.contains(&(0, Event::PathUp)), "{:?}", path.events);
+    let refused = path.stats(0).inner.refused_down - 10_000;
+    assert!(refused < 20, "{refused}");
+}
+
+#[test]
 fn the_rate_that_is_told_is_never_above_what_was_sent() {
     let mut path = Path::new(11, Config::default());
     path.feed(0, 5, 100, MILLISECOND);
