@@ -43,6 +43,7 @@ pub struct Handshake {
     noise: [u8; INITIATION],
     mac1: [u8; MAC],
     began: Time,
+    sent_at: Time,
     resend_at: Time,
     tries: u32,
     /// How often the peer has called our timestamp stale since its last answer.
@@ -68,6 +69,7 @@ impl Handshake {
             noise,
             mac1: [0; MAC],
             began: now,
+            sent_at: now,
             resend_at: now + RESEND + rng.within(JITTER),
             tries: 1,
             stale: 0,
@@ -123,6 +125,13 @@ impl Handshake {
         }
     }
 
+    /// A packet came that wants the keys. Returns whether the call is repeated sooner for it: where losses come in bursts
+    /// of packets, only sending ends a burst.
+    pub fn hasten(&mut self, now: Time) -> bool {
+        let soon = now.max(self.sent_at + URGENT);
+        soon < std::mem::replace(&mut self.resend_at, self.resend_at.min(soon))
+    }
+
     /// The peer's keys have ended: it is gone for longer.
     pub fn relax(&mut self) {
         self.is_urgent = false;
@@ -130,6 +139,7 @@ impl Handshake {
 
     /// The same call again.
     pub fn repeat(&mut self, now: Time, cookie: Option<&[u8; MAC]>, rng: &mut Rng) -> Vec<u8> {
+        self.sent_at = now;
         self.resend_at = now + self.wait(rng);
         self.tries += 1;
         self.datagram(cookie)

@@ -461,6 +461,11 @@ impl Remote {
         }
     }
 
+    /// A packet for the peer came while there are no keys. Returns whether a call is repeated sooner for it.
+    pub fn handle_wanted(&mut self, now: Time) -> bool {
+        self.calling.handshake.as_mut().is_some_and(|handshake| handshake.hasten(now))
+    }
+
     /// The peer was heard from this address, which anybody could have written into a datagram: before it counts, the
     /// peer has to answer a call that is sent there alone.
     fn consider(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {

@@ -230,6 +230,15 @@ impl Peers {
         self.let_act(peer, |remote, local| remote.call_urgently(now, local));
     }
 
+    /// A packet for the peer came while there are no keys to send it: a call without an answer is repeated sooner, at most
+    /// four times a second.
+    pub fn handle_wanted(&mut self, now: Time, peer: PeerId) {
+        let remote = self.remotes.get_mut(peer.index()).and_then(Option::as_mut);
+        if remote.is_some_and(|remote| remote.handle_wanted(now)) {
+            self.note_timeout();
+        }
+    }
+
     /// Sets the addresses that the peer's name has now, where the peer may be called: 16 at most. The address where
     /// the peer is heard counts for more as long as the peer is heard there.
     pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {

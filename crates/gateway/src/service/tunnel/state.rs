@@ -261,8 +261,10 @@ impl State {
         peer: PeerId,
         packet: &[u8],
     ) -> Result<(), Rejected> {
-        let Some(link) = self.link_mut(peer) else { return Err(Rejected::Unready) };
+        let link = self.links.get_mut(peer.index()).and_then(Option::as_mut);
+        let Some(link) = link else { return Err(Rejected::Unready) };
         let Some(session) = link.session.as_mut().filter(|session| session.has_keys) else {
+            self.peers.handle_wanted(now, peer);
             if now.since(link.alone_since) >= GRACE {
                 return Err(Rejected::Alone);
             }

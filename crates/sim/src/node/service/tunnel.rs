@@ -181,7 +181,10 @@ impl Tunnel {
         let now = engine.now;
         let taken = match self.session_mut() {
             Some(session) => session.core.handle_packet(now, octets),
-            None => Err(Refused::Down),
+            None => {
+                self.peers.handle_wanted(now, self.peer);
+                Err(Refused::Down)
+            }
         };
         match taken {
             Ok(()) => {

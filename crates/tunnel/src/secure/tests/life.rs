@@ -366,3 +366,22 @@ fn a_peer_of_unknown_address_is_not_called_for_ever() {
     assert_eq!(net.ends[1].peers.next_timeout(), None);
     assert!(net.ends[0].peers.next_timeout().is_some(), "the other knows where to call");
 }
+
+#[test]
+fn packets_that_want_keys_repeat_a_call_up_to_four_times_a_second() {
+    let mut net = Net::pair();
+    net.passes = |_, _| false;
+    net.wait(Duration::from_secs(60));
+    let calls = |net: &Net| net.ends[0].peers.stats(PeerId(0)).calls_sent;
+    let before = calls(&net);
+
+    for _ in 0..200 {
+        net.ends[0].peers.handle_wanted(net.now, PeerId(0));
+        net.wait(Duration::from_millis(50));
+    }
+    let wanted = calls(&net);
+    net.wait(Duration::from_secs(60));
+
+    assert!((38..=41).contains(&(wanted - before)), "{}", wanted - before);
+    assert!((10..=14).contains(&(calls(&net) - wanted)), "as seldom as before");
+}
