@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::budget::Budget;
 use base::rng::Rng;
 use base::time::Time;
 
@@ -19,6 +20,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Between a call and its repetition, at first, if the peer was here just now; then twice as long each,
 /// up to [`RESEND`].
 const URGENT: Duration = Duration::from_millis(250);
+/// The most repeats in a row for packets that want the keys: TCP connections that begin together send as many.
+const WANTED: u32 = 8;
 /// The longest random time added to each wait, so that two peers do not stay in step.
 const JITTER: Duration = Duration::from_millis(333);
 /// A call is repeated for this long, so that a slow answer is still understood.
@@ -43,7 +46,8 @@ pub struct Handshake {
     noise: [u8; INITIATION],
     mac1: [u8; MAC],
     began: Time,
-    sent_at: Time,
+    /// Repeats for packets that want the keys.
+    wanted: Budget,
     resend_at: Time,
     tries: u32,
     /// How often the peer has called our timestamp stale since its last answer.
@@ -69,7 +73,7 @@ impl Handshake {
             noise,
             mac1: [0; MAC],
             began: now,
-            sent_at: now,
+            wanted: Budget::new(now, WANTED, URGENT),
             resend_at: now + RESEND + rng.within(JITTER),
             tries: 1,
             stale: 0,
@@ -125,11 +129,14 @@ impl Handshake {
         }
     }
 
-    /// A packet came that wants the keys. Returns whether the call is repeated sooner for it: where losses come in bursts
-    /// of packets, only sending ends a burst.
+    /// A packet came that wants the keys. Returns whether the call is repeated for it: where losses come in bursts of
+    /// packets, only sending ends a burst. The first call has its time, since the answer may be under way.
     pub fn hasten(&mut self, now: Time) -> bool {
-        let soon = now.max(self.sent_at + URGENT);
-        soon < std::mem::replace(&mut self.resend_at, self.resend_at.min(soon))
+        let is_sooner = self.tries > 1 && now < self.resend_at && self.wanted.spend(now);
+        if is_sooner {
+            self.resend_at = now;
+        }
+        is_sooner
     }
 
     /// The peer's keys have ended: it is gone for longer.
@@ -139,7 +146,6 @@ impl Handshake {
 
     /// The same call again.
     pub fn repeat(&mut self, now: Time, cookie: Option<&[u8; MAC]>, rng: &mut Rng) -> Vec<u8> {
-        self.sent_at = now;
         self.resend_at = now + self.wait(rng);
         self.tries += 1;
         self.datagram(cookie)

@@ -230,8 +230,8 @@ impl Peers {
         self.let_act(peer, |remote, local| remote.call_urgently(now, local));
     }
 
-    /// A packet for the peer came while there are no keys to send it: a call without an answer is repeated sooner, at most
-    /// four times a second.
+    /// A packet for the peer came while there are no keys to send it: a call that was repeated without an answer is
+    /// repeated for it, eight times in a row and four times a second at most.
     pub fn handle_wanted(&mut self, now: Time, peer: PeerId) {
         let remote = self.remotes.get_mut(peer.index()).and_then(Option::as_mut);
         if remote.is_some_and(|remote| remote.handle_wanted(now)) {
