@@ -175,13 +175,16 @@ fn story(course: &Course, at: Time, why: &str) -> String {
     let shrunk = course.shrink(why);
     let places: Vec<String> = shrunk.events.iter().map(|(place, ..)| place.to_string()).collect();
     text.push_str(&format!("  {} of {} events are enough", places.len(), course.events.len()));
-    if shrunk.medium == course.medium && !places.is_empty() {
+    if shrunk.is_part_of(course) && !places.is_empty() {
         text.push_str(&format!(": --events {}", places.join(",")));
     }
     text.push('\n');
     for (place, at, event) in &shrunk.events {
         text.push_str(&format!("    {place:>4} {:>10.3} s  {event}\n", at.as_secs_f64()));
     }
+    let limits = if shrunk.has_limits { "limits of the seed" } else { "usual limits" };
+    let (nodes, span) = (shrunk.nodes, shrunk.span.as_secs_f64());
+    text.push_str(&format!("    {nodes} nodes, {limits}, calm from {span:.1} s\n"));
     text.push_str(&format!("    {:?}\n", shrunk.medium));
     text
 }

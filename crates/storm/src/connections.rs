@@ -95,12 +95,9 @@ impl Connections {
         let mut rng = Rng::stream(course.seed, "storm tcp");
         let rng = &mut rng;
         let mut config = Config::default();
-        let limit = |rng: &mut Rng, least: usize, usual: usize| {
-            if rng.chance(0.4) { log_count(rng, least..usual) } else { usual }
-        };
-        config.send_buffer = limit(rng, 1_000, config.send_buffer);
-        config.receive_buffer = limit(rng, 1_000, config.receive_buffer);
-        config.max_holes = limit(rng, 1, config.max_holes);
+        config.send_buffer = course.limit(rng, 1_000, config.send_buffer);
+        config.receive_buffer = course.limit(rng, 1_000, config.receive_buffer);
+        config.max_holes = course.limit(rng, 1, config.max_holes);
         config.congestion.algorithm = match choice(rng, 5) {
             0 => Algorithm::Bbr,
             1 => Algorithm::TcpAp(tcp::adaptive_pacing::Config::default()),

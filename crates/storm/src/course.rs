@@ -18,6 +18,8 @@ const EVENTS: Range<f64> = 5.0..250.0;
 const STALLS: Range<f64> = 0.01..300.0;
 /// Seconds of a partition.
 const PARTITIONS: Range<f64> = 1.0..600.0;
+/// Share of the limits that a seed draws.
+const LIMITED: f64 = 0.4;
 /// Part of a course lies in bursts: each event follows the previous event within this many seconds.
 const BURST: Duration = Duration::from_millis(500);
 
@@ -67,6 +69,25 @@ pub enum Event {
     Stall(usize, Duration),
 }
 
+impl Event {
+    /// The node where the event happens.
+    pub(crate) fn node(self) -> usize {
+        let (Self::Act(node, _)
+        | Self::Forge(node, _)
+        | Self::Partition(node, ..)
+        | Self::Replay(node, _)
+        | Self::Restart(node)
+        | Self::Stall(node, _)) = self;
+        node
+    }
+
+    /// The greatest number of a node that the event concerns.
+    pub(crate) fn greatest_node(self) -> usize {
+        let other = if let Self::Partition(_, to, _) = self { to } else { 0 };
+        self.node().max(other)
+    }
+}
+
 /// All decisions of a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
@@ -76,6 +97,8 @@ pub struct Course {
     pub seed: u64,
     /// How many nodes.
     pub nodes: usize,
+    /// Whether some cores' limits are drawn from the seed; otherwise all are the usual ones.
+    pub has_limits: bool,
     /// The medium between any two nodes.
     pub medium: Medium,
     /// When faults end.
@@ -144,7 +167,21 @@ impl Course {
             };
             events.push((place, at, event));
         }
-        Self { service, seed, nodes, medium, span, events }
+        Self { service, seed, nodes, has_limits: true, medium, span, events }
+    }
+
+    /// A limit of the cores: in some courses drawn from `least..usual`, otherwise the usual one.
+    pub fn limit(&self, rng: &mut Rng, least: usize, usual: usize) -> usize {
+        let drawn = rng.chance(LIMITED).then(|| log_count(rng, least..usual.max(least + 1)));
+        drawn.filter(|_| self.has_limits).unwrap_or(usual)
+    }
+
+    /// Whether all of this course is also in `other`, which may have more events.
+    #[must_use]
+    pub fn is_part_of(&self, other: &Self) -> bool {
+        let Self { events, .. } = other;
+        Self { events: events.clone(), ..self.clone() } == *other
+            && self.events.iter().all(|event| events.contains(event))
     }
 }
 

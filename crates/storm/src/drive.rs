@@ -269,12 +269,7 @@ impl<C: Cores> Drive<'_, C> {
     }
 
     fn happen(&mut self, event: Event) -> Kept {
-        let (Event::Act(node, _)
-        | Event::Forge(node, _)
-        | Event::Partition(node, ..)
-        | Event::Replay(node, _)
-        | Event::Restart(node)
-        | Event::Stall(node, _)) = event;
+        let node = event.node();
         let local = self.local(node);
         match event {
             Event::Act(_, seed) if self.stalled[node] <= self.now => {

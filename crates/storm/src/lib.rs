@@ -13,6 +13,7 @@ mod connections;
 mod course;
 mod drive;
 mod messages;
+mod shrink;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,6 @@ use base::time::Time;
 
 pub use course::{Course, Event, Medium};
 pub use drive::Ran;
-
-/// The largest number of runs spent on shrinking a course.
-const MOST_TRIES: usize = 400;
 
 /// The service whose cores a storm runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,46 +103,5 @@ impl Course {
     pub fn only(mut self, places: &BTreeSet<usize>) -> Self {
         self.events.retain(|(place, ..)| places.contains(place));
         self
-    }
-
-    /// The shortest course found that breaks the rule `broken`: events are removed, then faults of the medium.
-    #[must_use]
-    pub fn shrink(&self, broken: &str) -> Self {
-        let rule = |why: &str| why.split(':').next().unwrap_or_default().to_owned();
-        let wanted = rule(broken);
-        let mut tries = 0;
-        let mut breaks = |course: &Self| {
-            tries += 1;
-            tries <= MOST_TRIES
-                && course.run(None, None).broken.is_some_and(|(_, why)| rule(&why) == wanted)
-        };
-        let mut best = self.clone();
-        let mut step = best.events.len().div_ceil(2);
-        while step > 0 {
-            let mut at = 0;
-            while at < best.events.len() {
-                let mut fewer = best.clone();
-                fewer.events.drain(at..(at + step).min(best.events.len()));
-                if breaks(&fewer) {
-                    best = fewer;
-                } else {
-                    at += step;
-                }
-            }
-            step /= 2;
-        }
-        for calmer in [
-            |medium: Medium| medium.calm(),
-            |medium: Medium| Medium { duplicates: 0.0, ..medium },
-            |medium: Medium| Medium { jitter: 0.0, ..medium },
-            |medium: Medium| Medium { burst: 1.0, ..medium },
-            |medium: Medium| Medium { skew: 0.0, ..medium },
-        ] {
-            let simpler = Self { medium: calmer(best.medium), ..best.clone() };
-            if breaks(&simpler) {
-                best = simpler;
-            }
-        }
-        best
     }
 }

@@ -59,13 +59,10 @@ impl Messages {
         let rng = &mut rng;
         let profile = Profile::NAMES[choice(rng, Profile::NAMES.len())].1;
         let mut config = Config::of(profile);
-        let limit = |rng: &mut Rng, least: usize, usual: usize| {
-            if rng.chance(0.4) { log_count(rng, least..usual.max(least + 1)) } else { usual }
-        };
-        config.limits.waiting = limit(rng, 2, 1_000);
-        config.flow.transfers = small(limit(rng, 2, config.flow.transfers.into()));
-        config.flow.transfers_of_peer =
-            small(limit(rng, 2, config.flow.transfers_of_peer.into())).min(config.flow.transfers);
+        config.limits.waiting = course.limit(rng, 2, 1_000);
+        config.flow.transfers = small(course.limit(rng, 2, config.flow.transfers.into()));
+        let of_peer = small(course.limit(rng, 2, config.flow.transfers_of_peer.into()));
+        config.flow.transfers_of_peer = of_peer.min(config.flow.transfers);
         config.limits.message = 1 << 20;
         let nodes = (0..course.nodes).map(|node| Node {
             sar: Sar::new(start(), config, None, Rng::stream(course.seed, &format!("sar {node}"))),

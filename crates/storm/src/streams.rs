@@ -84,6 +84,9 @@ impl Streams {
             config.limits.received = log_count(rng, 4_000..config.limits.received.max(4_001));
             config.limits.early = log_count(rng, 2_000..config.limits.early.max(2_001));
         }
+        if !course.has_limits {
+            config = Config::default();
+        }
         let ends = (0..course.nodes).map(|node| {
             let mut end = End {
                 core: Slep::new(

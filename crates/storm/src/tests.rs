@@ -76,12 +76,50 @@ fn a_run_ends_where_it_is_told_to() {
 }
 
 #[test]
-fn a_broken_rule_shrinks_to_few_events() {
-    // A course without a broken rule stays what it is; a made-up rule is never broken.
+fn a_course_without_a_broken_rule_stays_what_it_is() {
+    // A made-up rule is never broken.
     let course = Course::draw(Service::Sar, 1);
 
     let shrunk = course.shrink("none: such");
 
     assert_eq!(shrunk, course);
     assert_eq!(course.clone().only(&BTreeSet::new()).events, []);
+}
+
+/// Made-up rules over the list of events stand for rules that are broken by what happens in a run.
+#[test]
+fn shrinking_takes_away_what_a_broken_rule_does_not_need() {
+    let mut seeds = (0..).map(|seed| Course::draw(Service::Slep, seed));
+    let is_long = |course: &Course| course.nodes == 3 && course.events.len() > 100;
+    let course = seeds.find(is_long).expect("a third node in half of the courses");
+
+    let of_two = |(.., event): &&(usize, Time, Event)| event.greatest_node() < 2;
+    let shrunk = course.shrink_while(|course| course.events.iter().filter(of_two).count() >= 2);
+
+    assert_eq!((shrunk.events.len(), shrunk.nodes, shrunk.has_limits), (2, 2, false));
+    assert_eq!(shrunk.medium, Medium { skew: 0.0, ..course.medium.calm() });
+    assert!(shrunk.span <= course.span, "{shrunk:?}");
+    assert!(!shrunk.is_part_of(&course), "it has another medium");
+    assert!(course.clone().only(&BTreeSet::from([3, 5])).is_part_of(&course));
+}
+
+#[test]
+fn one_action_takes_the_place_of_several() {
+    // One action in four counts as much as ten others, and none of those is in the course.
+    let weight = |event: Event| match event {
+        Event::Act(0, seed) if seed & 3 == 0 => 10,
+        Event::Act(0, _) => 1,
+        _ => 0,
+    };
+    let sum = |course: &Course| course.events.iter().map(|(.., event)| weight(*event)).sum::<u32>();
+    let mut seeds = (0..).map(|seed| {
+        let mut course = Course::draw(Service::Tunnel, seed);
+        course.events.retain(|(.., event)| weight(*event) == 1);
+        course
+    });
+    let course = seeds.find(|course| sum(course) > 20).expect("one in a few");
+
+    let shrunk = course.shrink_while(|course| sum(course) >= 10);
+
+    assert_eq!(shrunk.events.len(), 1, "{shrunk:?}");
 }

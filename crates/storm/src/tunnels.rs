@@ -62,12 +62,8 @@ impl Tunnels {
     pub fn new(course: &Course) -> Self {
         let mut rng = Rng::stream(course.seed, "storm tunnel");
         let mut config = Config::default();
-        if rng.chance(0.4) {
-            config.queue = log_count(&mut rng, 3_000..config.queue);
-        }
-        if rng.chance(0.4) {
-            config.window = log_count(&mut rng, 16..config.window);
-        }
+        config.queue = course.limit(&mut rng, 3_000, config.queue);
+        config.window = course.limit(&mut rng, 16, config.window);
         let now = Time::ZERO + Duration::from_secs(1_000);
         let ends = (0..course.nodes).map(|node| End {
             core: Tunnel::new(now, config, Rng::stream(course.seed, &format!("tunnel {node}"))),
@@ -236,8 +232,11 @@ impl Cores for Tunnels {
     fn conclude(&self) -> Kept {
         match self.ends.iter().position(|end| !end.is_revived) {
             Some(node) => {
-                let stats = self.ends[node].core.stats();
-                Err(format!("stuck: no packet of end {node} comes out without faults: {stats:?}"))
+                let core = &self.ends[node].core;
+                let (estimates, stats) = (core.estimates(), core.stats());
+                Err(format!(
+                    "stuck: no packet of end {node} comes out without faults: {estimates:?} {stats:?}"
+                ))
             }
             None => Ok(()),
         }
