@@ -15,6 +15,8 @@ use crate::drive::{Cores, Kept, Sent};
 
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..6_000;
+/// Octets of a stream that begins in the calm. With the shortest parts that is more than may be sent without credit.
+const LONG: usize = 40_000;
 
 /// A stream as the user at one end sees the stream.
 #[derive(Debug, Default)]
@@ -23,10 +25,13 @@ struct Known {
     /// The first four octets from the initiator, which identify the stream.
     tag: Option<u32>,
     written: usize,
+    /// Octets that wait for room in the core.
+    pending: usize,
     read: usize,
     has_end: bool,
     is_finishing: bool,
     is_readable: bool,
+    is_of_calm: bool,
 }
 
 /// The writer's progress in one direction of a stream.
@@ -123,16 +128,20 @@ impl Streams {
             return;
         };
         let Some(tag) = known.tag else { return };
-        let from = known.written;
+        let (from, len) = (known.written, known.pending + len);
         let octets: Vec<u8> =
             (from..from + len).map(|at| octet(tag, known.is_initiator, at)).collect();
-        known.written += end.core.write(id, &octets);
+        let taken = end.core.write(id, &octets);
+        known.written += taken;
+        if known.is_of_calm {
+            known.pending = len - taken;
+        }
         self.directions.entry((tag, known.is_initiator)).or_default().written = known.written;
     }
 
     fn finish(&mut self, node: usize, id: StreamId) {
         let end = &mut self.ends[node];
-        let Some(known) = end.known.get_mut(&id) else { return };
+        let Some(known) = end.known.get_mut(&id).filter(|known| known.pending == 0) else { return };
         // The answering end knows the stream's tag only after the first octets.
         let Some(tag) = known.tag else { return };
         known.is_finishing = true;
@@ -189,6 +198,20 @@ impl Streams {
             return Err(format!("end: stream {tag} ends at octet {} of {written}", known.read));
         }
         Ok(())
+    }
+
+    /// Opens a stream that nothing may break, unless there is no room for further streams.
+    fn open_in_calm(&mut self, now: Time, node: usize, to: usize) {
+        let end = &mut self.ends[node];
+        let Ok(id) = end.core.open(now, address(to), Addresses::default(), Options::default())
+        else {
+            return;
+        };
+        self.tags += 1;
+        let (tag, is_of_calm) = (Some(self.tags), true);
+        end.known.insert(id, Known { is_initiator: true, tag, is_of_calm, ..Known::default() });
+        self.write(node, id, LONG);
+        self.finish(node, id);
     }
 
     /// Exchanges octets between the core and its node until neither has more.
@@ -386,11 +409,23 @@ impl Cores for Streams {
                     known.is_readable = true;
                 }
             }
-            Event::Reset(id, _) => {
+            Event::Reset(id, why) => {
                 let Some(known) = end.known.remove(&id) else {
                     return Err(format!("end: node {node} is told of the break of {id:?} twice"));
                 };
+                let has_room = self.config.limits.streams == Config::default().limits.streams;
+                // Whoever has not heard of a restart yet opens a stream to the process before.
+                let was_meant = why.reason != Reason::RESTARTED;
+                if known.is_of_calm && has_room && was_meant {
+                    return Err(format!("breaks: {known:?} of node {node} breaks: {why:?}"));
+                }
                 self.broken.extend(known.tag);
+            }
+            Event::Writable(id) => {
+                if end.known.get(&id).is_some_and(|known| known.pending > 0) {
+                    self.write(node, id, 0);
+                    self.finish(node, id);
+                }
             }
             Event::Accepted(_)
             | Event::Bound
@@ -399,8 +434,7 @@ impl Cores for Streams {
             | Event::Refused(_)
             | Event::Sealing { .. }
             | Event::Unbound(_)
-            | Event::Undelivered(_)
-            | Event::Writable(_) => {}
+            | Event::Undelivered(_) => {}
         }
         Ok(true)
     }
@@ -434,6 +468,9 @@ impl Cores for Streams {
         end.connect(now);
         for id in end.known.keys().copied().collect::<Vec<_>>() {
             self.finish(node, id);
+        }
+        for to in (0..self.ends.len()).filter(|to| *to != node) {
+            self.open_in_calm(now, node, to);
         }
         Ok(())
     }
