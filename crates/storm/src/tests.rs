@@ -17,7 +17,7 @@ fn no_rule_is_broken_in_some_seeds() {
 /// Courses that broke a rule before the repair, with the events that were enough.
 #[test]
 fn courses_that_once_broke_a_rule_keep_it() {
-    let found: [(Service, u64, &[usize]); 8] = [
+    let found: [(Service, u64, &[usize]); 9] = [
         // A transfer of profile `seed` went on for ever: unsolicited reports counted as answers.
         (Service::Sar, 0x1_01fc, &[80, 82, 85, 86]),
         // A tunnel stopped: its queue had dropped a short packet, and the next one had to be cut.
@@ -30,6 +30,8 @@ fn courses_that_once_broke_a_rule_keep_it() {
         (Service::Slep, 0x1_0583, &[14, 17, 19, 27]),
         (Service::Tunnel, 0x17, &[57, 58, 73, 81]),
         (Service::Tunnel, 0x21f, &[32, 34, 36, 37, 65]),
+        // A tunnel sent nothing for ten minutes: probes during an outage had used up the credit of its pace.
+        (Service::Tunnel, 0x7_0000_1c71, &[0, 1, 3, 28, 30, 32, 35, 39, 40, 41, 43, 45, 46]),
         // No fault of the core: its sender had given up a source under way, and the next source overtook it.
         (
             Service::Tunnel,
