@@ -359,19 +359,18 @@ impl Relay {
         out.clear();
         let overdue = self.overdue(link);
         let chosen = self.next_turn(now, link).or_else(|| self.spare(now, link));
-        let sent = match (chosen, overdue) {
-            // An acknowledgement that is due rides along, or goes first.
-            (Some(turn), Some(waiting)) if waiting != turn.peer => {
+        let alone = overdue.filter(|&waiting| chosen.is_none_or(|it| self.goes_alone(waiting, it)));
+        let sent = match (alone, chosen) {
+            (Some(waiting), _) => {
+                if let Some(turn) = chosen {
+                    self.postpone(turn);
+                }
                 self.emit_acks(now, waiting, out);
                 Some(waiting)
             }
-            (Some(turn), _) => {
+            (None, Some(turn)) => {
                 self.emit_data(now, turn, out);
                 Some(turn.peer)
-            }
-            (None, Some(waiting)) => {
-                self.emit_acks(now, waiting, out);
-                Some(waiting)
             }
             (None, None) => None,
         };
@@ -1015,6 +1014,37 @@ impl Relay {
         None
     }
 
+    /// Whether what is overdue to `peer` goes in a packet of its own before the packet of `turn`, because it cannot ride
+    /// on that packet.
+    fn goes_alone(&self, peer: Peer, turn: Turn) -> bool {
+        if peer != turn.peer {
+            return true;
+        }
+        // The paper's acknowledgements wait until the link has nothing else to do.
+        self.config.profile == Profile::Default
+            && (self.peers.get(&peer).is_some_and(|state| !state.unknown.is_empty())
+                || turn.choice == Choice::Repair
+                || self.next_ack_len(peer) > self.room_beside(turn))
+    }
+
+    /// Octets that the packet of `turn` leaves for acknowledgements.
+    fn room_beside(&self, Turn { peer, flow, choice }: Turn) -> Option<usize> {
+        let len = self.senders.get(&(peer, flow))?.len_of(choice);
+        Some(self.peers.get(&peer)?.path.config().mtu.saturating_sub(len))
+    }
+
+    /// Another packet goes before that of `turn`, whose flow stays the next one.
+    fn postpone(&mut self, Turn { peer, flow, choice }: Turn) {
+        let is_in_turn = matches!(choice, Choice::New | Choice::Repeat(_));
+        if let Some(sender) = self.senders.get_mut(&(peer, flow))
+            && is_in_turn
+            && self.config.profile == Profile::Default
+        {
+            let len = sender.len_of(choice);
+            sender.listing_mut().give_back(len);
+        }
+    }
+
     /// Writes the packet of `turn`, together with acknowledgements due to the same peer.
     fn emit_data(&mut self, now: Time, turn: Turn, out: &mut Vec<u8>) {
         let Turn { peer, flow, choice } = turn;
@@ -1022,11 +1052,9 @@ impl Relay {
             self.emit_repair(now, peer, flow, out);
             return;
         }
-        let (Some(state), Some(sender)) = (self.peers.get(&peer), self.senders.get(&(peer, flow)))
-        else {
+        let (Some(state), Some(mut room)) = (self.peers.get(&peer), self.room_beside(turn)) else {
             return;
         };
-        let mut room = state.path.config().mtu.saturating_sub(sender.len_of(choice));
         let is_patient = state.path.is_patient(&self.config);
 
         // The riders stand between the IP header and the packet's own message, so they come first.

@@ -136,6 +136,11 @@ impl Listing {
         true
     }
 
+    /// Restores `len` octets of the turn, which were not sent after all.
+    pub fn give_back(&mut self, len: usize) {
+        self.deficit += len;
+    }
+
     /// Sets the deadline to `at`, or just after `now`, unless the deadline is earlier already; returns the new and the
     /// previous deadline.
     pub fn schedule(&mut self, now: Time, at: Time) -> Option<(Time, Option<Time>)> {

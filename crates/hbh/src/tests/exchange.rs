@@ -120,6 +120,33 @@ fn acknowledgements_ride_on_packets_that_go_their_way() {
     assert!(stats.received.acks_sent <= 2, "{stats:?}");
 }
 
+/// TCP fills a link with packets that leave no room for an acknowledgement.
+#[test]
+fn an_acknowledgement_goes_before_packets_that_have_no_room_for_it() {
+    let mut node = Arrivals::new(quiet(Profile::Default));
+    for number in 0..9 {
+        let full = long_datagram("10.9.0.2:2", "10.0.0.1:1", number, 1_488 - 28);
+        node.relay.handle_packet(node.now, Peer(0), &full).unwrap();
+    }
+
+    node.bring(&datagram("10.0.0.1:1", "10.9.0.2:2", 0));
+    node.wait(Duration::from_secs(1));
+
+    assert_eq!(node.answer().map(|answer| answer.next), Some(wire::Seq(1)));
+}
+
+#[test]
+fn an_unknown_flow_is_reported_before_packets_to_the_same_neighbour() {
+    let mut node = Arrivals::new(quiet(Profile::Default));
+    let back = datagram("10.9.0.2:2", "10.0.0.1:1", 0);
+    node.relay.handle_packet(node.now, Peer(0), &back).unwrap();
+    let there = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+
+    node.bring_as(wire::Data { outstanding: None, ..data(&there) }, &there);
+
+    assert_eq!(node.answer().map(|answer| answer.is_unknown), Some(true));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
