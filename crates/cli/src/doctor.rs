@@ -12,7 +12,8 @@ use crate::terminal;
 
 /// Examine this host for a configuration: what it lacks and what is in the way, each with the command that mends it.
 ///
-/// Nothing is changed. Exit code 1 if a finding is high: a service cannot carry traffic, or traffic may be read or forged.
+/// Nothing is changed. Exit code 1 if a finding is high: a service cannot carry traffic, or traffic may be
+/// read or forged.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  trackway doctor examples/tunnel/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"

@@ -17,7 +17,7 @@ use crate::failure::{misuse, print};
 /// Run protocol cores under faults drawn from seeds, and hold them to the rules that users rely on.
 ///
 /// A run is a function of its service and its seed. What breaks a rule is printed with the command that replays it, and
-/// with the fewest events found that break the same rule.
+/// with a short course that breaks the same rule.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway storm --minutes 5

@@ -789,7 +789,8 @@ impl Relay {
 
     /// How long a segment from a peer may wait for one before it.
     ///
-    /// A gap that the peer can close is closed within some silences of it, if the round trip there and back is like ours.
+    /// A gap that the peer can close is closed within some silences of it, if the round trip there and back is like
+    /// ours.
     fn hold(&self, peer: Peer) -> Duration {
         let path = self.peers.get(&peer).map(|state| state.path.rtt());
         let Some(rtt) = path.filter(|rtt| rtt.mean().is_some()) else { return self.config.hold };
@@ -1014,13 +1015,13 @@ impl Relay {
         None
     }
 
-    /// Whether what is overdue to `peer` goes in a packet of its own before the packet of `turn`, because it cannot ride
-    /// on that packet.
+    /// Whether what is overdue to `peer` goes in a packet of its own before the packet of `turn`, because it cannot
+    /// ride on that packet.
     fn goes_alone(&self, peer: Peer, turn: Turn) -> bool {
         if peer != turn.peer {
             return true;
         }
-        // The paper's acknowledgements wait until the link has nothing else to do.
+        // In the paper's profile, acknowledgements wait until nothing else goes to the same neighbour.
         self.config.profile == Profile::Default
             && (self.peers.get(&peer).is_some_and(|state| !state.unknown.is_empty())
                 || turn.choice == Choice::Repair
@@ -1033,7 +1034,7 @@ impl Relay {
         Some(self.peers.get(&peer)?.path.config().mtu.saturating_sub(len))
     }
 
-    /// Another packet goes before that of `turn`, whose flow stays the next one.
+    /// Returns the octets of `turn` to its flow, because another packet goes first; the flow keeps its turn.
     fn postpone(&mut self, Turn { peer, flow, choice }: Turn) {
         let is_in_turn = matches!(choice, Choice::New | Choice::Repeat(_));
         if let Some(sender) = self.senders.get_mut(&(peer, flow))

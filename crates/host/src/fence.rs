@@ -29,7 +29,7 @@ use crate::desired::DeviceRoutes;
 use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft::{self, Removals};
+use crate::nft::{self, TableChanges};
 
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
@@ -111,7 +111,7 @@ impl Fence {
 
     /// Whether a notice reports that something of the table is gone.
     pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
-        Removals::table(message) == Some(self.table.as_bytes())
+        TableChanges::table(message) == Some(self.table.as_bytes())
     }
 
     /// Packets that were dropped.

@@ -1,21 +1,26 @@
 //! Removes what a crashed gateway has left in this network namespace.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
+use nix::fcntl::{OFlag, open};
 use nix::libc;
+use nix::sys::stat::{Mode, fstat};
 
 use crate::numbers::Numbers;
 use crate::{fence, fib, reconcile, run, settings, timewait};
 
+/// The file with the name of the file of counters.
+const NOTE: &str = run::NOTES[3];
 /// How every file of counters begins.
 const COUNTERS: &[u8; 16] = b"# HELP trackway_";
 
-/// Removes routes, rules and tables of nftables, empties the file of counters, restores settings, and returns a line for each change.
+/// Removes routes, rules and tables of nftables, empties the file of counters, restores settings, and returns a line
+/// for each change.
 ///
 /// # Errors
 /// When a gateway runs, the kernel cannot be asked, or the right to change entries is missing.
@@ -42,36 +47,38 @@ pub fn lost_settings() -> anyhow::Result<Vec<String>> {
     Ok(if is_known { Vec::new() } else { settings::doubtful() })
 }
 
-/// Notes the file of counters for the cleanup after a crash; without the note, it would tell of a gateway for ever.
+/// Notes the file of counters for the cleanup after a crash. Without the note, the file would show the last counters
+/// for ever.
 pub fn note_counters(path: &Path) {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let note = [run::heading().as_bytes(), path.as_os_str().as_bytes()].concat();
-    let _ = fs::write(note_of_counters(), note);
+    let _ = run::write_note(NOTE, path.as_os_str().as_bytes());
 }
 
 /// Removes the note.
 pub fn forget_counters() {
-    let _ = fs::remove_file(note_of_counters());
-}
-
-fn note_of_counters() -> PathBuf {
-    run::folder().join(run::NOTES[3])
+    run::remove_note(NOTE);
 }
 
 /// Empties the file of counters of a crashed gateway, and returns its name.
 fn empty_counters() -> Option<String> {
-    let note = fs::read_to_string(note_of_counters()).ok()?;
-    let path = Path::new(run::of_this_namespace(&note)?);
+    let note = run::read_note(NOTE)?;
+    let path = Path::new(&note);
     let emptied = path.is_absolute().then(|| empty(path));
     forget_counters();
-    emptied?.ok().map(|()| format!("emptied: {}", path.display()))
+    emptied?.ok().map(|()| format!("emptied: {note}"))
 }
 
 /// Empties a file if it has counters of ours: a note of the gateway's user could name any file.
 fn empty(path: &Path) -> io::Result<()> {
-    let mut options = File::options();
-    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let mut file = options.open(path)?;
+    // Opening a device for reading may do something already.
+    let place = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let place = open(path, place, Mode::empty())?;
+    let is = fstat(&place)?;
+    if is.st_mode & libc::S_IFMT != libc::S_IFREG || is.st_nlink != 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let its = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let mut file = File::options().read(true).write(true).open(its)?;
     let mut begin = [0; COUNTERS.len()];
     file.read_exact(&mut begin)?;
     if begin != *COUNTERS {
@@ -82,6 +89,8 @@ fn empty(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use std::{fs, io};
 use base::ethernet::Mac;
 use base::ip::Prefix;
 use nix::libc;
-use nix::net::if_::if_indextoname;
+use nix::net::if_::{if_indextoname, if_nametoindex};
 use tracing::warn;
 
 use crate::netlink::{self, Message, Netlink, Request};
@@ -214,8 +214,8 @@ pub(crate) fn name_of(message: Message<'_>) -> Option<&[u8]> {
     attributes.find(|(kind, _)| *kind == libc::IFLA_IFNAME)?.1.strip_suffix(b"\0")
 }
 
-/// Gives an interface another name. Kernels before Linux 6.2 rename an interface only while it is down: it is down for a
-/// moment then.
+/// Gives an interface another name. Kernels before Linux 6.2 rename an interface only while it is down: it is down for
+/// a moment then.
 ///
 /// # Errors
 /// When the name is taken, or the kernel refuses.
@@ -225,7 +225,11 @@ pub(crate) fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Resul
     let order =
         |fixed: &[u8]| Request::set(libc::RTM_NEWLINK, 0, fixed).with(libc::IFLA_IFNAME, &octets);
     match netlink.ask(&order(&link_fixed(index, 0, 0)), |_| {}) {
+        // The kernel says so before it looks whether the name is taken: nobody is put down for nothing.
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            if if_nametoindex(name).is_ok() {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
             let up = libc::IFF_UP.cast_unsigned();
             let down = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, up));
             netlink.ask(&down, |_| {})?;

@@ -332,11 +332,11 @@ impl AsFd for Owned {
     }
 }
 
-/// Hears when tables of nftables are removed, or chains, rules and sets in tables.
+/// Hears when tables of nftables come or go, or chains, rules and sets in tables.
 #[derive(Debug)]
-pub(crate) struct Removals(Monitor);
+pub(crate) struct TableChanges(Monitor);
 
-impl Removals {
+impl TableChanges {
     /// `NFT_MSG_DELTABLE`, `…DELCHAIN`, `…DELRULE` and `…DELSET` (`linux/netfilter/nf_tables.h`).
     pub(crate) const KINDS: [u16; 4] = [0x0a02, 0x0a05, 0x0a08, 0x0a0b];
 

@@ -4,7 +4,6 @@
 //! folder below `/run`, for the cleanup after a crash.
 
 use std::fmt;
-use std::fs;
 use std::sync::OnceLock;
 
 use base::parameter::Kind;
@@ -86,20 +85,18 @@ impl Numbers {
     /// Notes unusual numbers for the cleanup after a crash; returns false if they could not be written.
     #[must_use]
     pub fn note(&self) -> bool {
-        let path = run::folder().join(NOTE);
-        let _ = fs::remove_file(&path);
-        *self == Self::default() || fs::write(path, run::heading() + &self.line()).is_ok()
+        run::remove_note(NOTE);
+        *self == Self::default() || run::write_note(NOTE, self.line().as_bytes()).is_ok()
     }
 
     /// Removes the note.
     pub fn forget() {
-        let _ = fs::remove_file(run::folder().join(NOTE));
+        run::remove_note(NOTE);
     }
 
     /// The numbers noted by a crashed gateway of this network namespace.
     fn noted() -> Option<Self> {
-        let notes = fs::read_to_string(run::folder().join(NOTE)).ok()?;
-        Self::parse(run::of_this_namespace(&notes)?)
+        Self::parse(&run::read_note(NOTE)?)
     }
 
     fn line(&self) -> String {

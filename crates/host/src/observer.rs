@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 use crate::entry::Owner;
 use crate::links;
 use crate::netlink::{self, Message, Monitor, Netlink, Request};
-use crate::nft::Removals;
+use crate::nft::TableChanges;
 use crate::routes::{NextHop, Routes};
 
 /// The most notices that wait for one service, and the most octets of waiting notices.
@@ -131,7 +131,7 @@ struct Notice {
 struct Sockets {
     routes: Monitor,
     /// Absent without nftables in the kernel, or without the right to hear of it.
-    tables: Option<Removals>,
+    tables: Option<TableChanges>,
 }
 
 impl Observer {
@@ -216,7 +216,7 @@ impl Subscription {
     pub fn skip(&mut self) -> bool {
         let mut has_tables = false;
         let is_lossy = self.read(usize::MAX, |message| {
-            has_tables |= Removals::has(message) || Removals::has_addition(message);
+            has_tables |= TableChanges::has(message) || TableChanges::has_addition(message);
         });
         has_tables || is_lossy
     }
@@ -331,7 +331,7 @@ impl Sockets {
     fn open() -> io::Result<Self> {
         let routes = Monitor::open()?;
         routes.store(STORED);
-        Ok(Self { routes, tables: Removals::open().ok() })
+        Ok(Self { routes, tables: TableChanges::open().ok() })
     }
 }
 
@@ -435,9 +435,9 @@ impl Notice {
 impl Interest {
     fn has(self, message: Message<'_>) -> bool {
         let is_neighbour = matches!(message.kind, libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH);
-        let is_removal = Removals::has(message);
+        let is_removal = TableChanges::has(message);
         let is_control = TRAFFIC_CONTROL.contains(&message.kind);
-        if Removals::has_addition(message) {
+        if TableChanges::has_addition(message) {
             return self == Self::Obstacles;
         }
         match self {
@@ -538,7 +538,7 @@ mod tests {
 
     #[test]
     fn each_hears_what_it_asked_for() {
-        let removal = Removals::KINDS[0];
+        let removal = TableChanges::KINDS[0];
         let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal];
         let control = [libc::RTM_NEWQDISC, libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
         let all = [&all[..], &control].concat();

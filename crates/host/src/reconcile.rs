@@ -30,7 +30,7 @@ use crate::fault::{self, Fault};
 use crate::fence::{self, Fence};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft::Removals;
+use crate::nft::TableChanges;
 use crate::observer::{Interest, Observer, Subscription};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
@@ -318,7 +318,7 @@ impl Reconciler {
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
         if self.is_put_off {
-            let last = self.last_restored.as_deref().unwrap_or("its name");
+            let last = self.last_restored.as_deref().unwrap_or("nothing");
             let said = format!(
                 "others change what is ours all the time, last {last}: it is put back every second; `ip -ts monitor` shows \
                  the changes"
@@ -407,9 +407,14 @@ impl Reconciler {
             warn!(restored, "routes, rules or addresses of ours were gone, and are put back");
         }
         self.note(missing);
-        // Ours stands aside until the next start, which is no fault once nobody else's is there.
-        self.displacing.retain(|network, _| rivals.contains_key(network));
         self.tell_displaced(displaced.iter(), &rivals);
+        // Our route stands aside until the next start; that is a fault only while the other route is there.
+        self.displacing.retain(|network, _| rivals.contains_key(network));
+        for network in self.devices.iter().flat_map(|device| &device.displaced) {
+            if let Some(rival) = rivals.get(network) {
+                self.displacing.insert(*network, rival.said.clone());
+            }
+        }
         self.loosen();
         let is_fenced_again = self.fence.as_mut().is_some_and(Fence::restore);
         let restored = restored + u64::from(is_fenced_again);
@@ -468,7 +473,7 @@ impl Reconciler {
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
             _ => {
-                Removals::has(message)
+                TableChanges::has(message)
                     && self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message))
             }
         }
@@ -551,6 +556,7 @@ impl Reconciler {
             match links::rename(&mut self.netlink, device.device, name) {
                 Ok(()) => {
                     warn!(%other, %name, "a device of ours was renamed, and has its name again");
+                    self.last_restored = Some(format!("the name {name}"));
                     self.renamed.remove(name);
                 }
                 Err(error) => {
@@ -918,7 +924,7 @@ impl Watch {
                 self.look_at = of.has_refused().then_some(now + RETRY);
             } else {
                 if !of.is_put_off {
-                    warn!("others change our routes all the time: they are put back now and then");
+                    warn!("others change what is ours all the time: it is put back every second");
                 }
                 of.is_put_off = true;
                 self.look_at = Some(now + INTERVAL);

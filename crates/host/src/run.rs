@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub const LOCKS: &str = "lock";
 pub const RUN: &str = "/run/trackway";
 /// Prefixes of files that a gateway leaves to its successor: see `settings`, `companions`, `numbers` and `left`.
 pub const NOTES: [&str; 4] = ["settings", "hfpep-", "numbers", "metrics"];
+/// Octets of a note at most.
+const LONGEST_NOTE: u64 = 65_536;
 /// The name of a gateway's control socket in its folder.
 pub const SOCKET: &str = "control.sock";
 
@@ -111,8 +113,8 @@ pub fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
-/// The first line of notes: names this network namespace as no other was or will be. The number of a namespace, and with
-/// it the folder, is used again after its end, and a folder may outlive a boot.
+/// The first line of notes: names this network namespace as no other was or will be. The number of a namespace, and
+/// with it the folder, is used again after its end, and a folder may outlive a boot.
 pub(crate) fn heading() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let (kind, flags) = (SockType::Datagram, SockFlag::SOCK_CLOEXEC);
@@ -125,6 +127,30 @@ pub(crate) fn heading() -> String {
 /// The lines of notes behind their heading; `None` if they are of another namespace.
 pub(crate) fn of_this_namespace(notes: &str) -> Option<&str> {
     notes.strip_prefix(&heading())
+}
+
+/// Writes a note for the next gateway of this network namespace, or for `trackway down`. Never follows a link, nor
+/// writes to an existing file: whoever owns the folder may have planted one.
+pub(crate) fn write_note(name: &str, text: &[u8]) -> io::Result<()> {
+    let path = folder().join(name);
+    let _ = fs::remove_file(&path);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(&[heading().as_bytes(), text].concat())
+}
+
+/// Reads a note of this network namespace, without its heading.
+pub(crate) fn read_note(name: &str) -> Option<String> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let mut text = String::new();
+    let file = options.open(folder().join(name)).ok()?;
+    file.take(LONGEST_NOTE).read_to_string(&mut text).ok()?;
+    of_this_namespace(&text).map(str::to_owned)
+}
+
+/// Removes a note.
+pub(crate) fn remove_note(name: &str) {
+    let _ = fs::remove_file(folder().join(name));
 }
 
 /// Whether a gateway runs in this network namespace.

@@ -110,8 +110,8 @@ impl<B: FnMut(&Course) -> bool> Search<B> {
         }
     }
 
-    /// Puts one action in the place of two successive actions of a node. The action is drawn anew, because an action that
-    /// does as much as both is seldom one of the two.
+    /// Puts one action in the place of two successive actions of a node. The action is drawn anew, because an action
+    /// that does as much as both is seldom one of the two.
     fn merge_actions(&mut self) {
         let mut at = self.best.events.len();
         while at > 0 {

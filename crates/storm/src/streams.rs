@@ -15,7 +15,7 @@ use crate::drive::{Cores, Kept, Sent};
 
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..6_000;
-/// Octets of a stream that begins in the calm. With the shortest parts that is more than may be sent without credit.
+/// Octets of a stream that begins in the calm: more than may be sent without credit, even in the shortest parts.
 const LONG: usize = 40_000;
 
 /// A stream as the user at one end sees the stream.

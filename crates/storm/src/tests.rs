@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 /// Seeds of a test run; `trackway storm` draws others.
@@ -100,7 +102,8 @@ fn shrinking_takes_away_what_a_broken_rule_does_not_need() {
 
     assert_eq!((shrunk.events.len(), shrunk.nodes, shrunk.has_limits), (2, 2, false));
     assert_eq!(shrunk.medium, Medium { skew: 0.0, ..course.medium.calm() });
-    assert!(shrunk.span <= course.span, "{shrunk:?}");
+    let last = shrunk.events.iter().map(|(_, at, _)| *at).max().unwrap();
+    assert!(Time::ZERO + shrunk.span < last + Duration::from_secs(2), "{shrunk:?}");
     assert!(!shrunk.is_part_of(&course), "it has another medium");
     assert!(course.clone().only(&BTreeSet::from([3, 5])).is_part_of(&course));
 }

@@ -12,8 +12,8 @@ const ALLOWANCE: u8 = 8;
 const LEAST_ALLOWANCE: u8 = 2;
 /// The number of first timeouts.
 const FIRST: u32 = 2;
-/// Datagrams that packets earn in the time that a report takes at most: what the transport inside sends into the silence
-/// would have travelled on plain IP too, and where losses come in bursts of packets, only sending ends a burst.
+/// Datagrams earned by packets during the longest time that a report takes. Plain IP would have carried what the
+/// transport sends into the silence, and a burst of losses that lasts for packets ends only by sending.
 const EARNED: u32 = 2;
 
 /// The retransmission timer: it runs while sources are not acknowledged.
@@ -79,8 +79,8 @@ impl Silence {
         self.timeouts
     }
 
-    /// A packet came: whether it earns a datagram. At most [`EARNED`] are earned at once, and as many in each `wait`, the
-    /// longest time that a report takes.
+    /// A packet came: whether it earns a datagram. At most [`EARNED`] are earned at once, and as many in each `wait`,
+    /// the longest time that a report takes.
     pub fn earns(&mut self, now: Time, wait: Duration) -> bool {
         let earns = self.earned_until <= now;
         if earns {

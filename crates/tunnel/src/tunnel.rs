@@ -79,8 +79,8 @@ pub struct Tunnel {
     next_number: u64,
     /// A small source of which a second copy is sent unasked, and when.
     copy: Option<(u64, Time)>,
-    /// Whether a round of probes for the path MTU is over and no data has gone since: on a slow path the next round would
-    /// take all its room, so waiting packets go first.
+    /// Whether a round of probes for the path MTU is over and no data has gone since: on a slow path the next round
+    /// would take all its room, so waiting packets go first.
     yields: bool,
     /// Memory for a repair.
     symbol: Vec<u8>,
@@ -170,9 +170,9 @@ impl Tunnel {
     /// A tunnel to the next life of the peer: its process has started anew, and knows nothing of this tunnel.
     ///
     /// Packets that the earlier life has not acknowledged are queued again, in order and before packets that have
-    /// waited for their first transmission, so that the transport inside need not wait for its timer. Sources sent first
-    /// longer than the deadline ago are given up. Received packets that waited for missing ones are released: nobody
-    /// sends those any more.
+    /// waited for their first transmission, so that the transport inside need not wait for its timer. Sources sent
+    /// first longer than the deadline ago are given up. Received packets that waited for missing ones are released:
+    /// nobody sends those any more.
     ///
     /// The earlier life may have passed on a packet without telling us: then the packet comes twice, as IP allows.
     #[must_use]

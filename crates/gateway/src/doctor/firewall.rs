@@ -12,7 +12,7 @@ use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
 use crate::linux::firewall::MARK;
 
 /// Foreign interfaces examined at most.
-pub const MOST: usize = 32;
+const MOST: usize = 32;
 
 /// Examines all rules in nftables, including the rules of `iptables-nft`, and in legacy iptables.
 pub fn examine(findings: &mut Findings, needs: &Needs) {

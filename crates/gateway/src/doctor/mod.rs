@@ -45,7 +45,7 @@ pub struct Finding {
     pub what: String,
     /// The command that mends the state, or advice.
     pub remedy: String,
-    /// Whether it concerns packets of other hosts alone: perhaps no other hosts are behind this one.
+    /// Whether the obstacle stops only packets of other hosts; there may be none behind this host.
     pub(crate) is_of_others: bool,
 }
 
@@ -272,7 +272,7 @@ impl Findings {
         let has_networks = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
         if has_networks(true) && forwarding_off(true).is_none() {
             // IPv6 has one setting for all interfaces.
-            for name in Settings::interfaces().iter().take(firewall::MOST) {
+            for name in &Settings::interfaces() {
                 if Settings::read(name, "forwarding").is_some_and(|it| it == "0") {
                     self.add_of_others(
                         &FORWARDING,

@@ -3,11 +3,12 @@
 //! ```text
 //!   Observer ── something changed ──▶ a thread ── look(firewalls, settings, routes) ──▶ findings ──▶ faults
 //! ```
-//! Other hosts may be behind a gateway, or none: what is in the way of their packets at the start is only logged, and is
-//! a fault if it comes later.
+//! There may be no hosts behind a gateway: an obstacle to their packets is only logged if it was there at the start,
+//! and is a fault if it comes later.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use crate::firewalls::Firewalls;
 
 /// From a change until it is looked at: changes come in groups, and some last for a moment.
 const SETTLE: Duration = Duration::from_millis(500);
-/// The least time between two readings of firewalls, which takes programs.
+/// Least time between two readings of the firewalls, because each starts programs.
 const APART: Duration = Duration::from_secs(5);
 
 /// Examines the host until dropped.
@@ -33,8 +34,9 @@ pub(crate) struct Rounds(Arc<Shared>);
 struct Shared {
     config: Mutex<Arc<Config>>,
     found: Mutex<Vec<Finding>>,
-    /// Set when the configuration is another, or nobody wants to know any more.
+    /// Set when the configuration is another, or the thread is to end.
     wake: EventFd,
+    is_over: AtomicBool,
 }
 
 /// Obstacles to other hosts' packets that were there from the start.
@@ -57,7 +59,7 @@ impl Rounds {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         let (config, found) = (Mutex::new(Arc::clone(config)), Mutex::default());
-        let shared = Arc::new(Shared { config, found, wake });
+        let shared = Arc::new(Shared { config, found, wake, is_over: AtomicBool::new(false) });
         let its = Arc::clone(&shared);
         let work = move || {
             first();
@@ -68,7 +70,7 @@ impl Rounds {
         Ok(Self(shared))
     }
 
-    /// What the last look has found; a look for another configuration follows.
+    /// Faults of the last examination. Another `config` wakes the thread for a new one.
     pub(crate) fn faults(&self, config: &Arc<Config>) -> Vec<Fault> {
         let mut known = lock(&self.0.config);
         if !Arc::ptr_eq(&known, config) {
@@ -82,6 +84,7 @@ impl Rounds {
 
 impl Drop for Rounds {
     fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
         self.0.wake();
     }
 }
@@ -94,14 +97,25 @@ impl Shared {
 
     fn work(self: Arc<Self>, mut changes: Subscription) {
         let (mut firewalls, mut read_at) = (Firewalls::read(), Instant::now());
+        let mut known = Arc::clone(&lock(&self.config));
         let mut early = Early::default();
         let mut is_stale = false;
-        // Without `Rounds`, nobody wants to know.
-        while Arc::strong_count(&self) > 1 {
+        while !self.is_over.load(Ordering::Relaxed) {
             if is_stale && read_at.elapsed() >= APART {
-                (firewalls, read_at, is_stale) = (Firewalls::read(), Instant::now(), false);
+                (read_at, is_stale) = (Instant::now(), false);
+                let read = Firewalls::read();
+                // What cannot be read now has hardly changed.
+                if read.unread().len() <= firewalls.unread().len() {
+                    firewalls = read;
+                } else {
+                    is_stale = true;
+                }
             }
             let config = Arc::clone(&lock(&self.config));
+            if !Arc::ptr_eq(&known, &config) {
+                early.take_over(look(&config, &firewalls), &lock(&self.found));
+                known = Arc::clone(&config);
+            }
             *lock(&self.found) = early.without(look(&config, &firewalls));
             self.wait(&changes, is_stale.then(|| APART.saturating_sub(read_at.elapsed())));
             thread::sleep(SETTLE);
@@ -125,9 +139,15 @@ impl Shared {
 }
 
 impl Early {
+    /// Another configuration has these obstacles; those that are no faults now were there from its start.
+    fn take_over(&mut self, found: Vec<Finding>, faults: &[Finding]) {
+        let of_others = found.into_iter().filter(|it| it.is_of_others);
+        let is_fault = |it: &Finding| faults.iter().any(|fault| key(fault) == key(it));
+        self.known = Some(of_others.filter(|it| !is_fault(it)).map(|it| key(&it)).collect());
+    }
+
     /// Removes the findings that were there from the start, and have been since.
     fn without(&mut self, found: Vec<Finding>) -> Vec<Finding> {
-        let key = |it: &Finding| (it.kind.code, it.remedy.clone());
         let of_others = found.iter().filter(|it| it.is_of_others).map(key).collect();
         let known = match self.known.take() {
             Some(known) => &known & &of_others,
@@ -138,6 +158,11 @@ impl Early {
         self.known = Some(known);
         found
     }
+}
+
+/// What an obstacle is known by: its text names interfaces, which come and go.
+fn key(of: &Finding) -> (&'static str, String) {
+    (of.kind.code, of.remedy.clone())
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -172,5 +197,19 @@ mod tests {
         assert_eq!(told(&[&of_lan, &of_wan]), std::slice::from_ref(&of_wan));
         assert_eq!(told(&[]), []);
         assert_eq!(told(&[&of_lan]), std::slice::from_ref(&of_lan));
+    }
+
+    #[test]
+    fn what_another_configuration_finds_at_its_start_is_no_fault_and_a_fault_stays_one() {
+        let (of_lan, of_wan) = (forwarding("lan0"), forwarding("wan0"));
+        let mut early = Early::default();
+        assert_eq!(early.without(Vec::new()), []);
+        let faults = early.without(vec![of_lan.clone()]);
+        assert_eq!(faults, std::slice::from_ref(&of_lan));
+
+        let found = vec![of_lan.clone(), of_wan];
+        early.take_over(found.clone(), &faults);
+
+        assert_eq!(early.without(found), [of_lan]);
     }
 }

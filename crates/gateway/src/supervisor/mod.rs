@@ -531,8 +531,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends all services: for good, but for those whose devices a successor takes over. A supervisor dropped without this call has failed: the routes and rules that
-    /// keep packets from leaving in clear then stay.
+    /// Ends all services: for good, but for those whose devices a successor takes over. A supervisor dropped without
+    /// this call has failed: the routes and rules that keep packets from leaving in clear then stay.
     fn end(mut self) {
         self.notify.stopping();
         let status = self.status();

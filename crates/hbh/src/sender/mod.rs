@@ -185,7 +185,8 @@ pub struct Thinned {
 const MANY: usize = 8;
 /// Packets whose time at the flow's own rate is always tolerated as wait.
 const FEW: f64 = 1.0;
-/// Packets that always may wait: TCP notices a loss by three packets that follow it (RFC 5681, 3.2), or else by a timer.
+/// Packets that always may wait: TCP notices a loss by three packets that follow it (RFC 5681, 3.2), or else by a
+/// timer.
 const LEAST: usize = 3;
 
 /// Repeats that are remembered at most.
@@ -335,8 +336,8 @@ impl Sender {
 
     /// Puts a pure acknowledgement in place of an older one, if the older one is the flow's last waiting packet and the
     /// flow has waited for long: acknowledgements then come faster than the way carries them. A burst of them goes out
-    /// whole, because TCP's window may grow with their number. Duplicates go out too, because TCP counts them (RFC 5681,
-    /// 3.2).
+    /// whole, because TCP's window may grow with their number. Duplicates go out too, because TCP counts them (RFC
+    /// 5681, 3.2).
     fn supersede(&mut self, now: Time, tcp: Peek, packet: &[u8], header_len: usize) -> bool {
         let is_slow =
             self.queue.front().is_some_and(|first| now.since(first.taken_at) >= codel::TARGET);
@@ -1339,7 +1340,8 @@ impl Flight {
         self.lost_from = self.lost_from.min(self.base() + index as u64);
     }
 
-    /// The place of the first lost packet; there is one. No place is looked at twice unless a packet before it was lost.
+    /// The place of the first lost packet; there is one. No place is looked at twice unless a packet before it was
+    /// lost.
     fn first_lost(&mut self) -> usize {
         let base = self.base();
         let from = usize::try_from(self.lost_from.saturating_sub(base)).unwrap_or(0);

@@ -34,8 +34,8 @@ pub use room::{Admission, Room};
 /// The engine calls `attach` and `handle_address` while a network is built. In a run it calls
 /// `transmit` with a packet of an idle port, and `handle_event` with what the medium asked for by
 /// [`Delivery::wake`]. For each packet the medium calls [`Delivery::deliver`] once for every
-/// receiver, or [`Delivery::lose`], or [`Delivery::fail`] when it knows that the receiver did not get it; and [`Delivery::set_idle`] when the port may transmit again,
-/// at once or from an event of its own.
+/// receiver, or [`Delivery::lose`], or [`Delivery::fail`] when it knows that the receiver did not get it; and
+/// [`Delivery::set_idle`] when the port may transmit again, at once or from an event of its own.
 pub trait Medium: Any + Debug + Send {
     /// Takes a port, which is idle.
     fn attach(&mut self, port: PortId);

@@ -1,4 +1,4 @@
-//! What all media share whose stations are ports: who is which station, and when to wake up.
+//! Maps ports and addresses to stations for media whose stations are ports, and schedules the wake-ups of media.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

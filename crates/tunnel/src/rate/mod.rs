@@ -196,8 +196,8 @@ impl Rate {
     /// A datagram of `octets` on the wire was sent; successive numbers differ by 1.
     pub fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
-        // Probes and answers go out without credit. After an outage the round trip seems long and the pace is low, so no
-        // debt takes longer to pay than what may be in flight.
+        // Probes and answers go out without credit. After an outage the round trip seems long and the pace is low, so
+        // no debt takes longer to pay than what may be in flight.
         self.credit.octets = (self.credit.octets - octets as f64).max(-self.window);
         let full = if matches!(self.phase, Phase::Startup) { 0.5 } else { 0.7 };
         let is_full = self.in_flight() >= full * self.window;

@@ -166,6 +166,7 @@ impl Handshake {
         self.tries = previous.tries + 1;
         self.stale = previous.stale;
         self.is_urgent = previous.is_urgent;
+        self.wanted = previous.wanted;
         self.resend_at = now + self.wait(rng);
     }
 

@@ -134,8 +134,8 @@ impl Peers {
         Ok(id)
     }
 
-    /// Our private key is `key` from now on, and `previous` counts too as long as peers know us by that one. Sessions go
-    /// on, but for those agreed on with a key that is ours no more.
+    /// Our private key is `key` from now on, and `previous` counts too as long as peers know us by that one. Sessions
+    /// go on, but for those agreed on with a key that is ours no more.
     ///
     /// # Errors
     /// When a key is a peer's. Nothing has changed then.
@@ -159,7 +159,8 @@ impl Peers {
     }
 
     /// A peer is known by the keys of `new` from now on. The session goes on, and keys are agreed on with its newest at
-    /// once. Returns whether it could be done so: not if the session was agreed on with a key that is the peer's no more.
+    /// once. Returns whether it could be done so: not if the session was agreed on with a key that is the peer's no
+    /// more.
     ///
     /// # Errors
     /// When a key is ours or another peer's. Nothing has changed then.
@@ -230,8 +231,8 @@ impl Peers {
         self.let_act(peer, |remote, local| remote.call_urgently(now, local));
     }
 
-    /// A packet for the peer came while there are no keys to send it: a call that was repeated without an answer is
-    /// repeated for it, eight times in a row and four times a second at most.
+    /// A packet for the peer came while there are no keys. It brings the next repetition of an unanswered call forward:
+    /// eight in a row, then four a second at most.
     pub fn handle_wanted(&mut self, now: Time, peer: PeerId) {
         let remote = self.remotes.get_mut(peer.index()).and_then(Option::as_mut);
         if remote.is_some_and(|remote| remote.handle_wanted(now)) {
