@@ -58,7 +58,8 @@ fn the_codec_is_compared_with_what_the_machine_allows() {
         let case = cases.iter().find(|case| case["case"] == name).expect(name);
         assert_eq!(case["bench"], "codec");
         assert!(case["value"].as_f64().is_some_and(|value| value > 0.0), "{case}");
-        if name.starts_with("repair") {
+        // The others' limit is an instruction that multiplies octets, which not every machine has.
+        if matches!(name, "repair-64" | "repair-256") {
             assert!(case["ratio"].is_f64(), "{case}");
         }
     }

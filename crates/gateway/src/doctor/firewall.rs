@@ -240,7 +240,8 @@ mod tests {
             let rule = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": PORT}},
                           {"drop": null}"#;
             let accepting = DROPPING.replace(r#""policy": "drop""#, r#""policy": "accept""#);
-            accepting.replace("RULE", &rule.replace("PORT", port)).replace(r#""input""#, hook)
+            let dropping = accepting.replace(r#", {"accept": null}"#, "");
+            dropping.replace("RULE", &rule.replace("PORT", port)).replace(r#""input""#, hook)
         };
 
         for hook in [r#""output""#, r#""postrouting""#] {
