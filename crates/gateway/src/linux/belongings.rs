@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use host::run::{NOTES, RUN, namespace};
+use host::run::{NOTES, RUN, namespace, try_lock};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
@@ -340,12 +340,7 @@ fn open_tun(account: &Account) {
     if is.mode() & 0o006 == 0o006 {
         return;
     }
-    let uid = account.uid.as_raw();
-    let open = |before: AccessList| {
-        let after = before.clone().with_user(uid, 6);
-        if after == before { Ok(false) } else { after.set(path).map(|()| true) }
-    };
-    let opened = AccessList::read(path).and_then(open);
+    let opened = admit(path, account.uid.as_raw());
     let path = path.display();
     match opened {
         Ok(false) => {}
@@ -358,6 +353,17 @@ fn open_tun(account: &Account) {
     }
 }
 
+/// Lets a user read and write a file; returns whether the user could not before. Gateways that start together wait for
+/// each other: each writes the whole list, and would remove the others' users.
+fn admit(path: &Path, uid: u32) -> io::Result<bool> {
+    let folder = File::open(path.parent().unwrap_or(path))?;
+    // Who holds the lock for longer does no harm: the list is changed without it then.
+    let _alone = try_lock(folder);
+    let before = AccessList::read(path)?;
+    let after = before.clone().with_user(uid, 6);
+    if after == before { Ok(false) } else { after.set(path).map(|()| true) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::lchown;
@@ -366,6 +372,27 @@ mod tests {
 
     /// An unused user number, also used as group number.
     const STRANGER: u32 = 64_999;
+
+    #[test]
+    fn gateways_that_start_together_are_all_admitted() {
+        let folder = std::env::temp_dir().join(format!("trackway-admit-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("tun");
+        fs::write(&file, "").unwrap();
+        let users = STRANGER..STRANGER + 64;
+
+        std::thread::scope(|scope| {
+            for uid in users.clone() {
+                let file = &file;
+                scope.spawn(move || admit(file, uid).unwrap());
+            }
+        });
+        let all = users.fold(AccessList::read(&file).unwrap(), |list, uid| list.with_user(uid, 6));
+        let admitted = AccessList::read(&file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(admitted, all);
+    }
 
     #[test]
     fn a_store_is_given_with_its_owners_files_alone() {
