@@ -20,8 +20,8 @@ const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 const NOBODY: u32 = u32::MAX;
 const ENTRY: usize = 8;
-/// Octets of a list at most.
-const LONGEST: usize = 4_096;
+/// Octets of a list at most: the kernel takes no longer values (`linux/limits.h`, `XATTR_SIZE_MAX`).
+const LONGEST: usize = 65_536;
 const NAME: &CStr = c"system.posix_acl_access";
 
 /// Who may use a file; rights are the digits that `chmod` takes, 0 to 7.
