@@ -1015,8 +1015,8 @@ impl Relay {
         None
     }
 
-    /// Whether what is overdue to `peer` goes in a packet of its own before the packet of `turn`, because it cannot
-    /// ride on that packet.
+    /// Whether overdue acknowledgements to `peer` go before the packet of `turn`, in a packet of their own: they cannot
+    /// ride on the packet of `turn`.
     fn goes_alone(&self, peer: Peer, turn: Turn) -> bool {
         if peer != turn.peer {
             return true;

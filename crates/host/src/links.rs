@@ -225,7 +225,8 @@ pub(crate) fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Resul
     let order =
         |fixed: &[u8]| Request::set(libc::RTM_NEWLINK, 0, fixed).with(libc::IFLA_IFNAME, &octets);
     match netlink.ask(&order(&link_fixed(index, 0, 0)), |_| {}) {
-        // The kernel says so before it looks whether the name is taken: nobody is put down for nothing.
+        // The kernel refuses an interface that is up before it looks at the name. So look first: for a taken name the
+        // interface need not go down.
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             if if_nametoindex(name).is_ok() {
                 return Err(io::Error::from_raw_os_error(libc::EEXIST));

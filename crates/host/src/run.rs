@@ -21,7 +21,7 @@ use nix::unistd::{AccessFlags, Uid, access};
 pub const LOCKS: &str = "lock";
 /// The folder with a folder for each network namespace's gateway: sockets, and notes that outlive a crash.
 pub const RUN: &str = "/run/trackway";
-/// Prefixes of files that a gateway leaves to its successor: see `settings`, `companions`, `numbers` and `left`.
+/// Names, or beginnings of names, of notes for the next gateway: see `settings`, `companions`, `numbers` and `left`.
 pub const NOTES: [&str; 4] = ["settings", "hfpep-", "numbers", "metrics"];
 /// Octets of a note at most.
 const LONGEST_NOTE: u64 = 65_536;
@@ -138,7 +138,7 @@ pub(crate) fn write_note(name: &str, text: &[u8]) -> io::Result<()> {
     file.write_all(&[heading().as_bytes(), text].concat())
 }
 
-/// Reads a note of this network namespace, without its heading.
+/// Reads a note of this network namespace, and leaves its heading out.
 pub(crate) fn read_note(name: &str) -> Option<String> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

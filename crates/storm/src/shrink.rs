@@ -31,7 +31,7 @@ impl Course {
         })
     }
 
-    /// The shortest course found for which `breaks` holds, as it does for this course.
+    /// The shortest course found for which `breaks` holds; this course is the first.
     ///
     /// Whatever makes a course simpler may allow a further step, so all steps are repeated until none succeeds.
     pub(crate) fn shrink_while(&self, breaks: impl FnMut(&Self) -> bool) -> Self {
@@ -95,7 +95,7 @@ impl<B: FnMut(&Course) -> bool> Search<B> {
         }
     }
 
-    /// Takes the usual limits, and faults off the medium: all of them, or one after the other.
+    /// Restores the usual limits. Then removes all faults of the medium, or each fault that the broken rule can spare.
     fn simplify(&mut self) {
         self.keep(Course { has_limits: false, ..self.best.clone() });
         for calmer in [
@@ -110,8 +110,8 @@ impl<B: FnMut(&Course) -> bool> Search<B> {
         }
     }
 
-    /// Puts one action in the place of two successive actions of a node. The action is drawn anew, because an action
-    /// that does as much as both is seldom one of the two.
+    /// Replaces two successive actions of a node by one newly drawn action: either of the two seldom does as much as
+    /// both.
     fn merge_actions(&mut self) {
         let mut at = self.best.events.len();
         while at > 0 {

@@ -25,7 +25,7 @@ pub struct Silence {
     timeouts: u32,
     /// The number of datagrams that may still be sent before the next timeout.
     allowance: u8,
-    /// Before this time, packets have earned what they may.
+    /// Until this time, packets earn nothing more.
     earned_until: Time,
     /// Whether nothing was sent since the timeout.
     is_fresh: bool,

@@ -121,7 +121,8 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
             let order = culprit
                 .chain
                 .remedy(&format!("udp dport {port}"), &format!("-p udp --dport {port}"));
-            findings.add(
+            // Where this end calls, the peers' answers pass a firewall that knows connections.
+            findings.add_of_others(
                 &FIREWALL,
                 format!("{culprit} drops what comes to UDP port {port}: peers cannot call"),
                 format!("{order} (and in the file that makes the chain)"),

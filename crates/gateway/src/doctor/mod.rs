@@ -45,7 +45,7 @@ pub struct Finding {
     pub what: String,
     /// The command that mends the state, or advice.
     pub remedy: String,
-    /// Whether the obstacle stops only packets of other hosts; there may be none behind this host.
+    /// Whether the obstacle stops only packets of other hosts. Perhaps no host needs them to pass.
     pub(crate) is_of_others: bool,
 }
 

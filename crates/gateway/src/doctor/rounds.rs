@@ -23,7 +23,7 @@ use super::{Finding, look};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
 
-/// From a change until it is looked at: changes come in groups, and some last for a moment.
+/// Wait between a change and the examination: changes come in groups, and some last for a moment.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Least time between two readings of the firewalls, because each starts programs.
 const APART: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ impl Shared {
 }
 
 impl Early {
-    /// Another configuration has these obstacles; those that are no faults now were there from its start.
+    /// Begins anew with the obstacles under another configuration: all of them are early, except present faults.
     fn take_over(&mut self, found: Vec<Finding>, faults: &[Finding]) {
         let of_others = found.into_iter().filter(|it| it.is_of_others);
         let is_fault = |it: &Finding| faults.iter().any(|fault| key(fault) == key(it));

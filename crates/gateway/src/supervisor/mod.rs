@@ -586,8 +586,8 @@ fn warn_of(config: &Config) {
     }
 }
 
-/// Warns of obstacles on this host to the services' traffic, and tells those that come later as faults: on a separate
-/// thread, so nothing waits for the result.
+/// Logs obstacles on this host to the services' traffic; later obstacles are faults. A separate thread does both, so
+/// nothing waits.
 fn examine(config: &Arc<Config>, observer: &Observer) -> Option<Rounds> {
     let first = Arc::clone(config);
     let warn = move || {

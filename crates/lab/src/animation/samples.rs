@@ -29,7 +29,7 @@ pub struct NodeSample {
 }
 
 impl NodeSample {
-    /// What has come since an earlier count, and what waits now.
+    /// The difference to an earlier count; `waiting` stays as it is now.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

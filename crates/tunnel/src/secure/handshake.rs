@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Between a call and its repetition, at first, if the peer was here just now; then twice as long each,
 /// up to [`RESEND`].
 const URGENT: Duration = Duration::from_millis(250);
-/// The most repeats in a row for packets that want the keys: TCP connections that begin together send as many.
+/// The most repeats in a row for packets that want the keys: a browser begins about as many TCP connections at once.
 const WANTED: u32 = 8;
 /// The longest random time added to each wait, so that two peers do not stay in step.
 const JITTER: Duration = Duration::from_millis(333);
