@@ -9,7 +9,6 @@ use base::ip::{Prefix, protocol};
 use hf::ipclient::{Override, Route};
 use host::links;
 use host::netlink::Netlink;
-use nix::net::if_::if_nametoindex;
 use rules::{
     Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service, Verdict,
 };
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::config::hfpep::{Far, Listener, Transport};
-use crate::doctor;
 use crate::linux::routes::{NextHop, Routes};
 
 /// A flow that somebody asks about.
@@ -253,9 +251,8 @@ impl Question {
             return by_rules;
         }
         let Ok(mut routes) = Routes::open() else { return by_rules };
-        let came_by = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
         let destination = self.destination;
-        let hop = routes.next_hop(&self.key(), came_by);
+        let passage = self.passage(&mut routes, Self::is_own(self.source));
         let outcome = |service: &str, why: String, via| Outcome::Pass {
             service: service.to_owned(),
             why,
@@ -267,7 +264,7 @@ impl Question {
             let why = "[sar.carry] takes datagrams to this port before they are routed".to_owned();
             return Explanation { outcome: outcome("sar", why, Some(via)), ..none };
         }
-        match hop {
+        match passage.hop {
             NextHop::Here => Explanation {
                 outcome: outcome("none", "it is for this host itself".to_owned(), None),
                 ..none
@@ -284,11 +281,11 @@ impl Question {
                 let name = links::name(interface);
                 let why = format!("the kernel's route leads to {name}");
                 if config.ip_client.as_ref().is_some_and(|client| client.device == name) {
-                    return Explanation { mtu, obstacle: self.forwarding(), ..by_rules };
+                    return Explanation { mtu, obstacle: self.refusal(&passage), ..by_rules };
                 }
                 let (service, via) = self.by_device(config, &name, address);
                 let obstacle = match via {
-                    Some(_) => self.forwarding(),
+                    Some(_) => self.refusal(&passage),
                     None => Some(format!(
                         "no network of the configuration behind {name} has {destination}"
                     )),
@@ -381,15 +378,6 @@ impl Question {
             true => "it would leave by another route of the host's, if there is one, in clear: fail-open = true".to_owned(),
             false => "it would be refused as unreachable, and not leave in clear: fail-open = false".to_owned(),
         })
-    }
-
-    /// Why the host does not forward the flow, if another host sends it and forwarding is off.
-    fn forwarding(&self) -> Option<String> {
-        if Self::is_own(self.source) {
-            return None;
-        }
-        let key = doctor::forwarding_off(self.source.is_ipv4())?;
-        Some(format!("{key} is 0, and packets of other hosts are not forwarded: sysctl -w {key}=1"))
     }
 
     fn flow(&self) -> Flow<'_> {

@@ -455,6 +455,20 @@ pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
     matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE).then_some((priority, protocol))
 }
 
+/// The priorities of other programs' rules that look at the marks of packets.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn others_rules_by_mark(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<u32>> {
+    let mut fixed = [0; FIXED];
+    fixed[0] = family(is_v6);
+    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
+        let is_by_mark = message.attributes(FIXED).any(|(kind, _)| kind == FRA_FWMARK);
+        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
+        found.extend(of_others.filter(|_| is_by_mark).map(|(priority, _)| priority));
+    })
+}
+
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
     let fixed = message.fixed::<FIXED>()?;
     let is_v6 = match i32::from(fixed[0]) {

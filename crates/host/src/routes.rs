@@ -34,6 +34,17 @@ pub enum NextHop {
     Nowhere,
 }
 
+impl NextHop {
+    /// The number of the interface towards a neighbour.
+    #[must_use]
+    pub fn interface(&self) -> Option<u32> {
+        match self {
+            Self::Neighbour { interface, .. } => Some(*interface),
+            Self::Here | Self::Nowhere => None,
+        }
+    }
+}
+
 /// Asks the kernel for routes.
 #[derive(Debug)]
 pub struct Routes {
@@ -51,30 +62,33 @@ impl Routes {
         Ok(Self { netlink: Netlink::open()?, asked: 0 })
     }
 
-    /// The next hop of a flow, which came by the interface numbered `came_by` or is this node's.
+    /// The next hop of a flow, which came by the interface numbered `came_by` or is this node's; nowhere if the kernel
+    /// refuses what comes by that interface, as a rule, a filter or forwarding switched off says.
     ///
     /// Rules by source, incoming interface, protocol and ports are heeded; rules by a mark are not, because only the
     /// kernel knows the mark.
     pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
-        let whole = self.ask(flow, Some(flow.source), came_by);
-        let answer = match whole {
-            // The source is not this node's own (kernels answer with either error), or may not arrive by that
-            // interface.
-            Err(error)
+        let answer = match (self.ask(flow, Some(flow.source), came_by), came_by) {
+            // The source is not this node's own; kernels answer with either error.
+            (Err(error), None)
                 if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH)) =>
             {
                 self.ask(flow, None, None)
             }
-            answer => answer,
+            (answer, _) => answer,
         };
         answer.unwrap_or(NextHop::Nowhere)
     }
 
     /// The next hop of this node's own packets to an address.
     pub fn towards(&mut self, destination: IpAddr) -> NextHop {
-        let (source, protocol) = (destination, protocol::NONE);
-        let flow = FlowKey { source, destination, protocol, source_port: 0, destination_port: 0 };
-        self.ask(&flow, None, None).unwrap_or(NextHop::Nowhere)
+        self.answer(&request(destination, None), destination).unwrap_or(NextHop::Nowhere)
+    }
+
+    /// The next hop of this node's own packets to an address with a firewall mark.
+    pub fn marked(&mut self, destination: IpAddr, mark: u32) -> NextHop {
+        let request = request(destination, None).with(libc::RTA_MARK, &mark.to_ne_bytes());
+        self.answer(&request, destination).unwrap_or(NextHop::Nowhere)
     }
 
     /// Octets of the longest packet for the first link towards an address, for packets with a firewall mark: the MTU
@@ -121,17 +135,7 @@ impl Routes {
         source: Option<IpAddr>,
         came_by: Option<u32>,
     ) -> io::Result<NextHop> {
-        self.asked += 1;
-        let bits = if flow.destination.is_ipv4() { 32 } else { 128 };
-        let mut fixed = [0; FIXED];
-        fixed[0] = netlink::family(flow.destination);
-        fixed[1] = bits;
-        fixed[2] = source.map_or(0, |_| bits);
-        let mut request =
-            Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, flow.destination);
-        if let Some(source) = source {
-            request = request.with_address(libc::RTA_SRC, source);
-        }
+        let mut request = request(flow.destination, source);
         if let Some(interface) = came_by {
             request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
         }
@@ -141,9 +145,28 @@ impl Routes {
                 .with(RTA_SPORT, &flow.source_port.to_be_bytes())
                 .with(RTA_DPORT, &flow.destination_port.to_be_bytes());
         }
+        self.answer(&request, flow.destination)
+    }
+
+    fn answer(&mut self, request: &Request, destination: IpAddr) -> io::Result<NextHop> {
+        self.asked += 1;
         let mut next_hop = NextHop::Nowhere;
-        self.netlink.ask(&request, |message| next_hop = parse(message, flow.destination))?;
+        self.netlink.ask(request, |message| next_hop = parse(message, destination))?;
         Ok(next_hop)
+    }
+}
+
+/// The question for the route to an address, of packets with a source if that matters.
+fn request(destination: IpAddr, source: Option<IpAddr>) -> Request {
+    let bits = if destination.is_ipv4() { 32 } else { 128 };
+    let mut fixed = [0; FIXED];
+    fixed[0] = netlink::family(destination);
+    fixed[1] = bits;
+    fixed[2] = source.map_or(0, |_| bits);
+    let request = Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, destination);
+    match source {
+        Some(source) => request.with_address(libc::RTA_SRC, source),
+        None => request,
     }
 }
 

@@ -347,6 +347,36 @@ fn all_services_and_firewalls_do_what_is_explained() {
     }
     net.run("nft delete table inet site");
 
+    for action in ["unreachable", "blackhole", "prohibit"] {
+        let (to, rule) = ("203.0.113.8", format!("pref 50 iif lan0 to 203.0.113.8 {action}"));
+        net.run(&format!("ip rule add {rule}"));
+        let (explained, said) = net.explain(&format!("udp 10.50.0.2:4000 {to}:9"));
+        let (seen, _) = net.seen("udp", "10.50.0.2", (to, 9));
+        assert_eq!((seen.len(), said.status.success()), (0, false), "{rule}: {explained}");
+        let obstacle = explained["obstacle"].to_string();
+        assert!(obstacle.contains("refuses what comes by lan0"), "{rule}: {explained}");
+        // This host's own packets come by no interface.
+        assert!(net.explain(&format!("udp 10.9.0.1:4000 {to}:9")).1.status.success());
+        net.run(&format!("ip rule del {rule}"));
+    }
+    for command in [
+        "nft add table inet site",
+        "nft add chain inet site marks { type filter hook prerouting priority mangle ; }",
+        "nft add rule inet site marks udp dport 99 meta mark set 7",
+        "ip rule add pref 50 fwmark 7 blackhole",
+    ] {
+        net.run(command);
+    }
+    for (port, is_marked) in [(99, true), (98, false)] {
+        let (explained, _) = net.explain(&format!("udp 10.50.0.2:4000 203.0.113.8:{port}"));
+        let (seen, _) = net.seen("udp", "10.50.0.2", ("203.0.113.8", port));
+        assert_eq!(seen.is_empty(), is_marked, "{port}: {seen:?}");
+        let doubts = explained["doubts"].to_string();
+        assert_eq!(doubts.contains("ip rule show pref 50"), is_marked, "{port}: {explained}");
+    }
+    net.run("nft delete table inet site");
+    net.run("ip rule del pref 50");
+
     net.run("sysctl -qw net.ipv4.conf.lan0.rp_filter=1");
     net.nets.address(&net.lan, "lo", "203.0.113.50/32");
     let (explained, said) = net.explain("udp 203.0.113.50:4000 10.4.0.9:53 --interface lan0");

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use base::ip::FlowKey;
+use host::entry::others_rules_by_mark;
 use host::links;
 use host::netlink::Netlink;
 use host::run::is_running;
@@ -11,11 +12,24 @@ use nix::net::if_::if_nametoindex;
 use rules::Service;
 
 use super::{Explanation, Outcome, Question};
+use crate::doctor;
 use crate::firewalls::{Fate, Firewalls, Hook, Packet};
 use crate::linux::routes::{NextHop, Routes};
 
 /// Services without a device and routes of their own.
 const DIVERTING: [&str; 2] = ["hfpep", "sar"];
+
+/// Where the kernel's routes lead a flow.
+pub(super) struct Passage {
+    /// The interface by which packets of another host come: the one asked about, or the one towards the source.
+    came_by: Option<u32>,
+    /// The next hop of answers.
+    way_back: NextHop,
+    /// The next hop, whatever the kernel says of the interface by which packets come.
+    pub(super) hop: NextHop,
+    /// Whether the kernel refuses what comes by that interface.
+    is_refused: bool,
+}
 
 /// How the flow passes this host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,22 +78,7 @@ impl Question {
         };
         let own = links::own_addresses(&mut netlink).unwrap_or_default();
         let is_own = own.contains(&self.source);
-        let flow = self.key();
-        let back = FlowKey {
-            source: flow.destination,
-            destination: flow.source,
-            source_port: flow.destination_port,
-            destination_port: flow.source_port,
-            ..flow
-        };
-        let way_back = routes.next_hop(&back, None);
-        let given = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
-        let likely = match way_back {
-            NextHop::Neighbour { interface, .. } => Some(interface),
-            NextHop::Here | NextHop::Nowhere => None,
-        };
-        let came_by = if is_own { None } else { given.or(likely) };
-        let hop = routes.next_hop(&flow, came_by);
+        let Passage { came_by, way_back, hop, .. } = self.passage(&mut routes, is_own);
         let is_taken = service == Service::HfPep.name() && via.is_some();
         let way = match (is_own, hop == NextHop::Here || is_taken) {
             (true, true) => Way::Within,
@@ -91,11 +90,9 @@ impl Question {
             NextHop::Neighbour { interface, .. } if !is_taken => Some(links::name(interface)),
             _ => None,
         };
-        let returns = came_by.map(|came_by| likely == Some(came_by));
-        let mut obstacle = None;
-        if !is_own && let Some(interface) = given {
-            obstacle = self.reverse_path(&links::name(interface), way_back, interface);
-        }
+        let returns = came_by.map(|came_by| way_back.interface() == Some(came_by));
+        let drops = |came_by| self.reverse_path(&links::name(came_by), way_back, came_by);
+        let mut obstacle = came_by.and_then(drops);
         // What takes packets on their way sees those of this host's programs only if the kernel would send them.
         if is_own && hop == NextHop::Nowhere && DIVERTING.contains(&&service[..]) {
             let to = self.destination;
@@ -126,6 +123,15 @@ impl Question {
                 mark: Some(0),
                 returns: returns.filter(|_| !is_own),
             };
+            if matches!(hook, Hook::Prerouting | Hook::Output)
+                && let Some(culprit) = firewalls.marks(&packet, *hook)
+                && let Ok(rules) = others_rules_by_mark(&mut netlink, !self.source.is_ipv4())
+                && let Some(first) = rules.first()
+            {
+                explanation.doubts.push(format!(
+                    "may be marked by {culprit}, and routed by its mark: `ip rule show pref {first}`"
+                ));
+            }
             match firewalls.judge(&packet, *hook) {
                 Fate::Passes => {}
                 Fate::MayBeDropped(culprit) => {
@@ -148,6 +154,55 @@ impl Question {
         }
         explanation.obstacle = explanation.obstacle.take().or(obstacle);
         explanation
+    }
+
+    /// Asks the kernel where it leads the flow, and its answers.
+    pub(super) fn passage(&self, routes: &mut Routes, is_own: bool) -> Passage {
+        let flow = self.key();
+        let back = FlowKey {
+            source: flow.destination,
+            destination: flow.source,
+            source_port: flow.destination_port,
+            destination_port: flow.source_port,
+            ..flow
+        };
+        let way_back = routes.next_hop(&back, None);
+        let given = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
+        let came_by = if is_own { None } else { given.or(way_back.interface()) };
+        let strictly = routes.next_hop(&flow, came_by);
+        let is_refused = came_by.is_some() && strictly == NextHop::Nowhere;
+        let hop = if is_refused { routes.next_hop(&flow, None) } else { strictly };
+        Passage { came_by, way_back, hop, is_refused }
+    }
+
+    /// Why the kernel does not forward what comes by the flow's interface, if it does not.
+    pub(super) fn refusal(&self, passage: &Passage) -> Option<String> {
+        let came_by = passage.came_by?;
+        if let Some(key) = doctor::forwarding_off(self.source.is_ipv4()) {
+            return Some(format!(
+                "{key} is 0, and packets of other hosts are not forwarded: sysctl -w {key}=1"
+            ));
+        }
+        let name = links::name(came_by);
+        if let Some(obstacle) = self.reverse_path(&name, passage.way_back, came_by) {
+            return Some(obstacle);
+        }
+        if !passage.is_refused {
+            return None;
+        }
+        if self.source.is_ipv4() && Settings::read(&name, "forwarding").is_some_and(|it| it == "0")
+        {
+            let key = format!("net.ipv4.conf.{name}.forwarding");
+            return Some(format!(
+                "{key} is 0, and packets that come by {name} are not forwarded: sysctl -w {key}=1"
+            ));
+        }
+        let (from, to) = (self.source, self.destination);
+        let ip = if from.is_ipv4() { "ip" } else { "ip -6" };
+        Some(format!(
+            "the kernel refuses what comes by {name}: `{ip} route get {to} from {from} iif {name}` says how, `{ip} rule` \
+             shows rules that may be the reason"
+        ))
     }
 
     /// Why the kernel's reverse path filter drops the flow, if it does (`rp_filter` in ip-sysctl of the kernel).

@@ -180,7 +180,9 @@ fn rule(words: &[String]) -> Rule {
             }
             "-j" | "-g" => {
                 has_target = true;
-                rule.verdict = words.next().and_then(|target| verdict(option, target));
+                let target = words.next();
+                rule.marks = matches!(target, Some("CONNMARK" | "MARK"));
+                rule.verdict = target.and_then(|target| verdict(option, target));
                 continue;
             }
             option => option,

@@ -71,6 +71,8 @@ struct Rule {
     /// Number by which people find the rule: its handle, or its place in the chain, counted from 1.
     place: u64,
     tests: Vec<Test>,
+    /// Whether it changes the mark of the packet.
+    marks: bool,
     verdict: Option<Verdict>,
 }
 
@@ -181,6 +183,8 @@ struct Ends {
     dropped: Option<(ChainName, u64)>,
     /// At its end, or by `return`.
     falls_out: bool,
+    /// A rule that may have changed its mark.
+    marked: Option<(ChainName, u64)>,
 }
 
 impl Firewalls {
@@ -220,17 +224,8 @@ impl Firewalls {
 
     /// What the chains at a hook do with a packet.
     pub fn judge(&self, packet: &Packet, hook: Hook) -> Fate {
-        let version = usize::from(!packet.is_v4);
-        let asked = self.chains.iter().filter_map(|(name, chain)| {
-            let base = chain.base.filter(|base| base.hook == hook && chain.versions[version])?;
-            Some((base, name, chain))
-        });
-        let mut asked: Vec<_> = asked.collect();
-        asked.sort_by_key(|(base, name, _)| (base.priority, *name));
         let mut doubt = None;
-        let mut known = BTreeMap::new();
-        for (base, name, chain) in asked {
-            let mut ends = self.walk(name, chain, packet, &mut known, 0);
+        for (base, name, mut ends) in self.pass(packet, hook) {
             let rule = ends.dropped.take();
             let is_dropped = rule.is_some() || ends.falls_out && base.drops;
             let culprit = Culprit { chain: name.clone(), rule };
@@ -242,6 +237,34 @@ impl Firewalls {
             }
         }
         doubt.map_or(Fate::Passes, Fate::MayBeDropped)
+    }
+
+    /// A rule at a hook that may change the mark of a packet, if any.
+    pub fn marks(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
+        self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
+            ends.marked.map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
+        })
+    }
+
+    /// How a packet may leave each chain at a hook, in the kernel's order.
+    fn pass(&self, packet: &Packet, hook: Hook) -> Vec<(Base, &ChainName, Ends)> {
+        let version = usize::from(!packet.is_v4);
+        let asked = self.chains.iter().filter_map(|(name, chain)| {
+            let base = chain.base.filter(|base| base.hook == hook && chain.versions[version])?;
+            Some((base, name, chain))
+        });
+        let mut asked: Vec<_> = asked.collect();
+        asked.sort_by_key(|(base, name, _)| (base.priority, *name));
+        let (mut packet, mut known) = (packet.clone(), BTreeMap::new());
+        let walk = |(base, name, chain): (Base, _, _)| {
+            let ends = self.walk(name, chain, &packet, &mut known, 0);
+            if ends.marked.is_some() {
+                packet.mark = None;
+                known.clear();
+            }
+            (base, name, ends)
+        };
+        asked.into_iter().map(walk).collect()
     }
 
     /// Chains with a test of the reverse path: they may drop packets whose answers would leave by another interface.
@@ -269,6 +292,9 @@ impl Firewalls {
         let mut is_left = false;
         for rule in &chain.rules {
             let truth = rule.truth(packet);
+            if rule.marks && truth != Truth::No {
+                ends.marked.get_or_insert_with(|| (name.clone(), rule.place));
+            }
             let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {
                 continue;
             };
@@ -301,6 +327,7 @@ impl Firewalls {
                     };
                     ends.accepted |= inner.accepted;
                     ends.dropped = ends.dropped.take().or(inner.dropped);
+                    ends.marked = ends.marked.take().or(inner.marked);
                     let is_goto = matches!(verdict, Verdict::Goto(_));
                     ends.falls_out |= is_goto && inner.falls_out;
                     is_sure && (is_goto || !inner.falls_out)

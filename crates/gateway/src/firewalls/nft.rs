@@ -10,7 +10,7 @@ use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, OURS, Range, Rule, Te
 use super::{protocol_named, range};
 
 /// Statements that neither test nor decide.
-const HARMLESS: [&str; 12] = [
+const HARMLESS: [&str; 11] = [
     "comment",
     "counter",
     "ct count",
@@ -19,7 +19,6 @@ const HARMLESS: [&str; 12] = [
     "flow",
     "last",
     "log",
-    "mangle",
     "meter",
     "notrack",
     "set",
@@ -112,13 +111,14 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
                     let asked = asks(&value["key"], key, table, sets);
                     let mut tests = rule.tests.clone();
                     tests.push(Test::new(asked));
-                    to.push(Rule { place, tests, verdict: verdict_of(verdict) });
+                    to.push(Rule { tests, verdict: verdict_of(verdict), ..rule.clone() });
                 }
                 if entries.is_none() {
                     rule.verdict = Some(Verdict::Any);
                 }
             }
             "queue" => rule.verdict = Some(Verdict::Any),
+            "mangle" => rule.marks |= value["key"]["meta"]["key"] == "mark",
             kind if HARMLESS.contains(&kind) => {}
             // No verdicts: these statements send packets elsewhere, and drop none.
             "dnat" | "dup" | "fwd" | "masquerade" | "redirect" | "snat" | "synproxy" | "tproxy" => {

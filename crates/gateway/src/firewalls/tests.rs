@@ -211,3 +211,24 @@ fn loops_and_deep_jumps_end() {
     let jump = r#"{"jump": {"target": "forward"}}"#;
     assert_eq!(fate(&[jump, jump], &Packet::unknown(true)), "passes");
 }
+
+#[test]
+fn a_rule_that_may_change_the_mark_is_named_and_the_mark_is_not_known_after_it() {
+    let set = r#"{"mangle": {"key": {"meta": {"key": "mark"}}, "value": 7}}"#;
+    let to_port =
+        |port: u16| format!("{}, {set}", matched(&payload("tcp", "dport"), &port.to_string()));
+    let packet = Packet { mark: Some(0), ..from_to("10.0.0.1", "10.0.0.2") };
+    let later = r#", {"chain": {"family": "inet", "table": "f", "name": "later", "type": "filter", "hook": "forward",
+                      "prio": 1, "policy": "accept"}},
+        {"rule": {"family": "inet", "table": "f", "chain": "later", "handle": 9, "expr": [
+            {"match": {"op": "==", "left": {"meta": {"key": "mark"}}, "right": 7}}, {"drop": null}]}}"#;
+
+    for (rule, is_marked) in [(to_port(443), true), (to_port(80), false)] {
+        let firewalls = firewalls(&[&rule], later);
+        let by = firewalls.marks(&packet, Hook::Forward).map(|it| it.to_string());
+        let expected = "the rule with handle 1 in chain inet f forward".to_owned();
+        assert_eq!(by, is_marked.then_some(expected));
+        let fate = firewalls.judge(&packet, Hook::Forward);
+        assert_eq!(matches!(fate, Fate::MayBeDropped(_)), is_marked, "{fate:?}");
+    }
+}

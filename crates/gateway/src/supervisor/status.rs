@@ -78,6 +78,10 @@ impl Status {
 
     /// Why a peer of the tunnel takes no packets now, if so.
     pub fn fault_of_peer(&self, name: &str) -> Option<String> {
+        let whose = format!(" the peer {name} at ");
+        if let Some(fault) = self.faults.iter().find(|it| it.said.contains(&whose)) {
+            return Some(fault.said.clone());
+        }
         let tunnels = self.more.get("tunnels")?.as_array()?;
         let its = tunnels.iter().find(|it| it["peer"] == name)?;
         let state = its["state"].as_str().filter(|state| *state != "up")?;

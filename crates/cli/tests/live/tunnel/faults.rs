@@ -191,6 +191,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
     };
     let forward = chain("forward", "policy drop");
     let output = chain("output", "udp dport 51900 drop");
+    let input = chain("input", "udp dport 51900 drop");
 
     for (comes, goes, said) in [
         (
@@ -209,6 +210,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             "nft delete table inet other",
             "drops what this host sends to the peer peer1 at 10.9.1.2:51900",
         ),
+        (&input, "nft delete table inet other", "drops what comes to UDP port 51900"),
         (
             "ip address del 10.9.1.1/24 dev eth1",
             "ip address add 10.9.1.1/24 dev eth1",
@@ -217,6 +219,12 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
     ] {
         net.run(0, comes);
         net.expect_asked(0, (3, said));
+        if said.contains("sends to the peer") {
+            let ask = format!("{TRACKWAY} explain icmp 10.77.0.1 10.77.0.2");
+            let explained = net.nets.try_run(&net.nodes[0], &ask);
+            let text = String::from_utf8(explained.stdout).unwrap();
+            assert!(!explained.status.success() && text.contains(said), "{text}");
+        }
         net.run(0, goes);
         net.expect_asked(0, (0, "tunnel: running"));
     }
