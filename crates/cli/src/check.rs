@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use gateway::Config;
 use gateway::doctor;
+use serde_json::json;
 
 use crate::failure;
 use crate::terminal;
@@ -22,22 +23,43 @@ use crate::terminal;
 pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
-    /// Check the file alone: it is for another host.
+    /// Check the file alone: it is for another host, which has the key files that it names.
     #[arg(long)]
     offline: bool,
+    /// Print one JSON object, and nothing else.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Checks the file.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { file, offline } = args;
-    let config = Config::read(&file).map_err(failure::misuse)?;
-    for warning in config.warnings() {
+    let Args { file, offline, json } = args;
+    let read = if offline { Config::read_alone(&file) } else { Config::read(&file) };
+    let config = match read {
+        Ok(config) => config,
+        Err(complaints) if json => {
+            let said = complaints.to_string();
+            let errors: Vec<_> = said.lines().collect();
+            let outcome =
+                json!({"usable": false, "errors": errors, "warnings": [], "findings": []});
+            writeln!(terminal::out(), "{outcome}")?;
+            return Ok(ExitCode::from(2));
+        }
+        Err(complaints) => return Err(failure::misuse(complaints)),
+    };
+    let warnings: Vec<_> = config.warnings().iter().map(ToString::to_string).collect();
+    let findings = if offline { Vec::new() } else { doctor::examine(&config) };
+    if json {
+        let outcome =
+            json!({"usable": true, "errors": [], "warnings": warnings, "findings": findings});
+        writeln!(terminal::out(), "{outcome}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for warning in warnings {
         writeln!(terminal::err(), "warning: {warning}")?;
     }
-    if !offline {
-        for finding in doctor::examine(&config) {
-            super::doctor::print(&mut terminal::err(), &finding)?;
-        }
+    for finding in findings {
+        super::doctor::print(&mut terminal::err(), &finding)?;
     }
     writeln!(terminal::out(), "{}: all right", file.display())?;
     Ok(ExitCode::SUCCESS)

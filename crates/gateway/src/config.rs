@@ -146,6 +146,14 @@ impl Config {
         Self::from_source(&source, Some(path.parent().unwrap_or(Path::new(""))))
     }
 
+    /// Reads and checks a file, and no other file: the key files that it names are on another host.
+    ///
+    /// # Errors
+    /// As [`Self::read`], without those of key files.
+    pub fn read_alone(path: &Path) -> Result<Self, Complaints> {
+        Self::from_source(&Source::take(path, files::open(path), MAX_OCTETS)?, None)
+    }
+
     /// The text of a file.
     ///
     /// # Errors

@@ -241,13 +241,15 @@ fn who_says_too_little_is_told_what_is_missing_where_nobody_can_be_asked() {
 #[test]
 fn ends_that_cannot_meet_are_a_mistake_of_the_user() {
     let scratch = Scratch::new("misuse");
-    let networks = ["--networks-here", "", "--networks-there", ""];
-    for mistake in [
-        ["tunnel", "--here", "none", "--there", "none", "--inner", "10.99.0.1/24"],
-        ["tunnel", "--here", "192.0.2.1", "--there", "none", "--inner", "10.99.0.1/32"],
+    for (here, inner, networks) in [
+        ("none", "10.99.0.1/24", ""),
+        ("192.0.2.1", "10.99.0.1/32", ""),
+        ("192.0.2.1", "10.99.0.1/24", "10.1.0.0/16"),
     ] {
+        let ends = ["tunnel", "--here", here, "--there", "none", "--inner", inner];
+        let networks = ["--networks-here", networks, "--networks-there", networks];
         let out = ["--out", scratch.0.to_str().unwrap()];
-        let command = Command::try_parse_from(mistake.into_iter().chain(networks).chain(out));
+        let command = Command::try_parse_from(ends.into_iter().chain(networks).chain(out));
 
         let why = super::run(command.unwrap().args).unwrap_err();
 

@@ -134,6 +134,7 @@ impl Args {
                 Some(_) => near,
                 None => Line { inner: beside(near.inner, far.inner)?, ..near },
             };
+            expect_apart(&near, &far)?;
             folder.secret("private.key", &own.to_base64());
             folder.config("gateway.toml", &config(&near, &far));
             folder.write()?;
@@ -169,6 +170,7 @@ impl Args {
         if here.is_none() && there.is_none() {
             return Err(misuse("--here or --there: one end at least has to be reached"));
         }
+        expect_apart(&near, &far)?;
         for (own, key, other) in [(&near, &own, &far), (&far, &other, &near)] {
             folder.secret(&format!("{}/private.key", own.name), &key.to_base64());
             folder.config(&format!("{}/gateway.toml", own.name), &config(own, other));
@@ -199,6 +201,16 @@ impl Line {
             self.inner,
             networks.join(",")
         )
+    }
+}
+
+/// Checks that no network is behind both ends.
+fn expect_apart(near: &Line, far: &Line) -> anyhow::Result<()> {
+    match near.networks.0.iter().find(|network| far.networks.0.contains(network)) {
+        Some(network) => Err(misuse(format!(
+            "{network} is behind both ends: take it out of one of --networks-here and the other end's networks"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -59,6 +59,26 @@ fn all_that_is_wrong_and_all_that_this_host_lacks_is_told() {
     assert!(said.contains("high [interface-missing]: there is no interface radio7"), "{said}");
     let (code, _, said) = host.run(&format!("check --offline {right}"));
     assert_eq!((code, &said[..]), (Some(0), ""));
+
+    let json = |command: &str| {
+        let (code, out, said) = host.run(command);
+        assert_eq!(said, "", "{command}");
+        (code, serde_json::from_str::<serde_json::Value>(&out).unwrap())
+    };
+    let (code, told) = json(&format!("check --json {wrong}"));
+    assert_eq!((code, &told["usable"]), (Some(2), &false.into()), "{told}");
+    assert_eq!(told["errors"].as_array().unwrap().len(), 3, "{told}");
+    let (code, told) = json(&format!("check --json {right}"));
+    assert_eq!((code, &told["usable"], &told["errors"]), (Some(0), &true.into(), &[""; 0].into()));
+    assert_eq!(told["findings"][0]["code"], "interface-missing", "{told}");
+    // The key files of another host are there.
+    let tunnel = host
+        .write("t.toml", "[tunnel]\nprivate-key = \"there.key\"\naddresses = [\"10.99.0.1/24\"]\n");
+    let (code, told) = json(&format!("check --json {tunnel}"));
+    assert_eq!(code, Some(2));
+    assert!(told["errors"].to_string().contains("private-key"), "{told}");
+    let (_, told) = json(&format!("check --json --offline {tunnel}"));
+    assert!(!told["errors"].to_string().contains("private-key"), "{told}");
 }
 
 #[test]
