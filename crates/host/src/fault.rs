@@ -89,6 +89,14 @@ pub static CLASH: Kind = Kind {
     follows: &[],
     delay: AT_ONCE,
 };
+/// A rule of another program comes before ours.
+pub static OVERRULED: Kind = Kind {
+    code: "rule-overruled",
+    severity: Severity::High,
+    meaning: "A rule of another program leads packets elsewhere before ours leads them to a service.",
+    follows: &["route-missing"],
+    delay: LATER,
+};
 /// The table that keeps out forged packets is missing.
 pub static UNFENCED: Kind = Kind {
     code: "not-kept-out",
@@ -189,13 +197,14 @@ pub static MTU: Kind = Kind {
 };
 
 /// All kinds.
-pub static KINDS: [&Kind; 18] = [
+pub static KINDS: [&Kind; 19] = [
     &SERVICE,
     &INTERFACE,
     &MISSING,
     &DISPLACED,
     &CONTESTED,
     &CLASH,
+    &OVERRULED,
     &UNFENCED,
     &SETTING,
     &DISPUTED,

@@ -56,7 +56,7 @@ impl Capture {
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
-        let led = Led::start(observer, Owner::Sar, LEAD, plan.families(), FAMILY, &script, NEEDS)?;
+        let led = Led::start(observer, Owner::Sar, LEAD, &plan.networks, FAMILY, &script, NEEDS)?;
         Ok(Self { plan, led })
     }
 

@@ -56,7 +56,7 @@ impl Diversion {
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
         let mut led =
-            Led::start(observer, Owner::HfPep, LEAD, plan.families(), FAMILY, &script, NEEDS)?;
+            Led::start(observer, Owner::HfPep, LEAD, &plan.networks, FAMILY, &script, NEEDS)?;
         notice_own_errors(&mut led);
         Ok(Self { plan, led })
     }
@@ -67,8 +67,9 @@ impl Diversion {
     /// # Errors
     /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
-        // Rules for a version of IP without diverted connections do no harm: no packet has the mark.
-        self.led.follow(plan.families().chain(self.plan.families()))?;
+        // Until the table is another, packets to the former networks are marked. Rules for a version of IP without
+        // diverted connections do no harm: no packet has the mark.
+        self.led.follow(&[&plan.networks[..], &self.plan.networks].concat())?;
         self.led.table().change(&plan.follow(&self.plan), None)?;
         self.plan = plan;
         Ok(())

@@ -5,29 +5,39 @@
 //! leaves is a rule for a mark that nobody sets: the next start takes it over, and `trackway down` removes it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
 use base::time::Time;
+use host::fault::OVERRULED;
 use host::nft::{Owned, Told};
+use host::routes::{NextHop, Routes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
+/// Networks at most whose packets are tried after each change of the host.
+const TRIED: usize = 32;
+
 /// A table, and the rules and routes it relies on.
 pub(crate) struct Led {
     lead: Lead,
+    /// The networks whose packets are led here.
+    networks: Vec<Prefix>,
     table: Owned,
     kept: Kept,
+    routes: Routes,
+    /// A network whose marked packets another program's rule leads elsewhere.
+    overruled: Option<Prefix>,
     /// Becomes ready when `nft` complains, or something on the host has changed.
     either: Epoll,
 }
 
 impl Led {
-    /// Leads packets of some versions of IP here: makes the rules and routes first, then by `orders` the table, which
-    /// needs them.
+    /// Leads packets to some networks here: makes the rules and routes first, then by `orders` the table, which needs
+    /// them.
     ///
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule; `needs` is what the kernel must have.
@@ -35,12 +45,13 @@ impl Led {
         observer: &Arc<Observer>,
         owner: Owner,
         lead: Lead,
-        versions: impl Iterator<Item = IpAddr>,
+        networks: &[Prefix],
         family: &'static str,
         orders: &[String],
         needs: &'static str,
     ) -> anyhow::Result<Self> {
-        let mut kept = Kept::open_besides(observer, owner, entries(&lead, versions))
+        let routes = Routes::open().context("cannot ask the kernel for routes")?;
+        let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
         let table = Owned::start(family, orders, needs).inspect_err(|_| {
             // Without the table they do nothing.
@@ -50,18 +61,33 @@ impl Led {
         for fd in [table.as_fd(), kept.as_fd()] {
             either.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         }
-        Ok(Self { lead, table, kept, either })
+        let networks = networks.to_vec();
+        let mut led = Self { lead, networks, table, kept, routes, overruled: None, either };
+        led.try_lead();
+        Ok(led)
     }
 
-    /// Leads packets of these versions here from now on.
+    /// Leads packets to these networks here from now on.
     ///
     /// # Errors
     /// When the kernel takes no rule.
-    pub(crate) fn follow(&mut self, versions: impl Iterator<Item = IpAddr>) -> anyhow::Result<()> {
+    pub(crate) fn follow(&mut self, networks: &[Prefix]) -> anyhow::Result<()> {
         self.kept
             .reconciler()
-            .follow_besides(entries(&self.lead, versions))
-            .context("no rule for packets that are led here")
+            .follow_besides(entries(&self.lead, networks))
+            .context("no rule for packets that are led here")?;
+        self.networks = networks.to_vec();
+        self.try_lead();
+        Ok(())
+    }
+
+    /// Asks the kernel where it leads marked packets: a rule of another program may come before ours.
+    fn try_lead(&mut self) {
+        let Self { routes, lead, .. } = self;
+        let mut tried = self.networks.iter().take(TRIED);
+        self.overruled = tried
+            .find(|to| routes.marked(to.network().address(), lead.mark.value()) != NextHop::Here)
+            .copied();
     }
 
     /// The table.
@@ -87,6 +113,9 @@ impl Led {
         let [table, kept] = [self.table.as_fd(), self.kept.as_fd()].map(is_ready);
         let ready = if kept { PollFlags::POLLIN } else { PollFlags::empty() };
         self.kept.handle_ready(now, ready)?;
+        if kept {
+            self.try_lead();
+        }
         if !table {
             return Ok(Told::Complaints(String::new()));
         }
@@ -99,7 +128,18 @@ impl Led {
 
     /// Deviations from what is wanted, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<Fault> {
-        self.kept.faults()
+        let mut faults = self.kept.faults();
+        faults.extend(self.overruled.map(|network| {
+            let (Lead { mark, .. }, to) = (self.lead, network.network().address());
+            let ip = if to.is_ipv4() { "ip" } else { "ip -6" };
+            let said = format!(
+                "packets to {network} are not led to this host, and are dropped: a rule of another program decides before \
+                 ours with mark {mark:#x}: `{ip} rule` shows it, `{ip} route get {to} mark {mark:#x}` where it leads; \
+                 delete it, or give it a priority after ours"
+            );
+            Fault::new(&OVERRULED, said)
+        }));
+        faults
     }
 }
 
@@ -109,9 +149,9 @@ impl AsFd for Led {
     }
 }
 
-/// A rule, and the route that it leads to, for each version.
-fn entries(lead: &Lead, versions: impl Iterator<Item = IpAddr>) -> BTreeSet<Entry> {
-    versions.flat_map(|version| lead.entries(version.is_ipv6())).collect()
+/// A rule, and the route that it leads to, for each version of IP among the networks.
+fn entries(lead: &Lead, networks: &[Prefix]) -> BTreeSet<Entry> {
+    networks.iter().flat_map(|network| lead.entries(network.address().is_ipv6())).collect()
 }
 
 fn is_ready(fd: BorrowedFd<'_>) -> bool {

@@ -153,6 +153,28 @@ fn a_rule_that_somebody_removes_is_put_back_and_nothing_passes_us_meanwhile() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_rule_of_another_program_that_decides_before_ours_is_a_fault_while_it_is_there() {
+    let site = Site::new(31, "");
+    let (gateway, far) = (&site.net.hosts[0], "10.2.0.1:4002");
+    let listener = site.listen(far);
+    let is_told = || site.net.status(0)["faults"].to_string().contains("rule-overruled");
+    let rule = "ip rule add pref 50 fwmark 0x74727064 blackhole";
+    assert!(!is_told(), "{}", site.net.status(0));
+
+    site.net.nets.run(gateway, rule);
+    assert!(wait_until(SOON, is_told), "{}", site.net.status(0));
+    let refused = site.dial(&site.client, far, 0, MOMENT).map(|_| ()).unwrap_err();
+    site.net.nets.run(gateway, &rule.replace("add", "del"));
+    assert!(wait_until(SOON, || !is_told()), "{}", site.net.status(0));
+    let mut near = site.dial(&site.client, far, 0, SOON).unwrap();
+    let (mut served, _) = listener.accept().unwrap();
+
+    assert_eq!(refused, ErrorKind::TimedOut);
+    exchange(&mut near, &mut served);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn what_is_blocked_is_refused_as_its_rule_says_before_it_is_answered() {
     let site = Site::new(21, RULES);
     let listener = site.listen("10.2.0.1:80");

@@ -138,11 +138,6 @@ const VERSIONS: [Version; 2] = [
 ];
 
 impl Plan {
-    /// An address of each version of IP with diverted connections; a machine may have only one version.
-    pub(crate) fn families(&self) -> impl Iterator<Item = IpAddr> {
-        self.versions().map(|version| version.address)
-    }
-
     /// Whether any SYN is held.
     pub(crate) fn holds(&self) -> bool {
         self.rules.iter().any(|rule| rule.fate == Fate::Hold)
