@@ -319,7 +319,9 @@ pub fn name(index: u32) -> String {
     existing_name(index).unwrap_or_else(|| format!("interface {index}"))
 }
 
-pub(crate) fn existing_name(index: u32) -> Option<String> {
+/// The name of an interface, if it is there.
+#[must_use]
+pub fn existing_name(index: u32) -> Option<String> {
     if_indextoname(index).ok().and_then(|name| name.into_string().ok())
 }
 
@@ -340,12 +342,7 @@ pub fn set_sysctl(interface: &str, family: &str, key: &str, value: &str) {
 ///
 /// # Errors
 /// When the setting has another value, and cannot be changed.
-pub(crate) fn try_set_sysctl(
-    interface: &str,
-    family: &str,
-    key: &str,
-    value: &str,
-) -> io::Result<()> {
+fn try_set_sysctl(interface: &str, family: &str, key: &str, value: &str) -> io::Result<()> {
     let path = format!("/proc/sys/net/{family}/conf/{interface}/{key}");
     if fs::read_to_string(&path).is_ok_and(|before| before.trim() == value) {
         return Ok(());
@@ -354,6 +351,19 @@ pub(crate) fn try_set_sysctl(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         outcome => outcome,
     }
+}
+
+/// Lets packets with this host's own addresses come in by a device of ours: errors that we tell its programs.
+///
+/// # Errors
+/// The consequence and the remedy, when the setting cannot be changed.
+pub fn accept_own_sources(device: &str) -> Result<(), String> {
+    try_set_sysctl(device, "ipv4", "accept_local", "1").map_err(|error| {
+        format!(
+            "net.ipv4.conf.{device}.accept_local cannot be changed: {error}: programs of this host are not told of \
+             errors; `sysctl -w net.ipv4.conf.{device}.accept_local=1` by whoever may"
+        )
+    })
 }
 
 fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {

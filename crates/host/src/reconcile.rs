@@ -574,15 +574,9 @@ impl Reconciler {
     fn keep_settings(&mut self) {
         for device in self.devices.iter().filter(|device| device.speaks) {
             let name = &device.name;
-            let why = match links::try_set_sysctl(name, "ipv4", "accept_local", "1") {
-                Ok(()) => {
-                    self.refused.remove(name);
-                    continue;
-                }
-                Err(error) => format!(
-                    "net.ipv4.conf.{name}.accept_local cannot be changed: {error}: programs of this host are not \
-                     told of errors; `sysctl -w net.ipv4.conf.{name}.accept_local=1` by whoever may"
-                ),
+            let Err(why) = links::accept_own_sources(name) else {
+                self.refused.remove(name);
+                continue;
             };
             if self.refused.insert(name.clone(), why.clone()).is_none() {
                 warn!("{why}");

@@ -132,18 +132,25 @@ pub(crate) fn of_this_namespace(notes: &str) -> Option<&str> {
 /// Writes a note for the next gateway of this network namespace, or for `trackway down`. Never follows a link, nor
 /// writes to an existing file: whoever owns the folder may have planted one.
 pub(crate) fn write_note(name: &str, text: &[u8]) -> io::Result<()> {
-    let path = folder().join(name);
-    let _ = fs::remove_file(&path);
+    write_note_at(&folder().join(name), text)
+}
+
+fn write_note_at(path: &Path, text: &[u8]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(&[heading().as_bytes(), text].concat())
 }
 
 /// Reads a note of this network namespace, and leaves its heading out.
 pub(crate) fn read_note(name: &str) -> Option<String> {
+    read_note_at(&folder().join(name))
+}
+
+fn read_note_at(path: &Path) -> Option<String> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let mut text = String::new();
-    let file = options.open(folder().join(name)).ok()?;
+    let file = options.open(path).ok()?;
     file.take(LONGEST_NOTE).read_to_string(&mut text).ok()?;
     of_this_namespace(&text).map(str::to_owned)
 }
@@ -239,6 +246,33 @@ mod tests {
         ] {
             assert_eq!(of_this_namespace(&other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_note_is_no_planted_link_and_no_pipe() {
+        let base = env::temp_dir().join(format!("trackway-notes-{}", std::process::id()));
+        fs::create_dir_all(&base).unwrap();
+        let [note, other] = ["note", "other"].map(|name| base.join(name));
+        let text = format!("{}secret", heading());
+
+        fs::write(&other, &text).unwrap();
+        std::os::unix::fs::symlink(&other, &note).unwrap();
+        let linked = read_note_at(&note);
+        let written = write_note_at(&note, b"ours");
+        let (kept, read) = (fs::read_to_string(&other).unwrap(), read_note_at(&note));
+        fs::remove_file(&note).unwrap();
+        nix::unistd::mkfifo(&note, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // Somebody has it open for writing, and says nothing.
+        let writer = File::options().read(true).write(true).open(&note).unwrap();
+        let piped = read_note_at(&note);
+        drop(writer);
+        fs::create_dir(base.join("folder")).unwrap();
+        let refused = write_note_at(&base.join("folder"), b"ours").is_err();
+        fs::remove_dir_all(&base).unwrap();
+
+        assert_eq!((linked, piped), (None, None));
+        assert!(written.is_ok() && refused);
+        assert_eq!((kept, read), (text, Some("ours".to_owned())));
     }
 
     #[test]

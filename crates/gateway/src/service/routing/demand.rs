@@ -13,6 +13,7 @@ use base::budget::Budget;
 use base::counter::Counter;
 use base::ip::{Header, Prefix, icmp, minimal};
 use base::time::Time;
+use host::fault::{Fault, SETTING};
 use host::fib::{Fib, Hop, Target};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
@@ -98,14 +99,12 @@ impl Demand {
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let wanted = Wanted { name, mtu: ETHERNET, has_trains: false };
         let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
-        // Errors that we send to a program of this node come from the node's own address.
-        links::set_sysctl(name, "ipv4", "accept_local", "1");
         let state = LinkState::read(&mut netlink, name)?;
         let index = state.with_context(|| format!("{name} is gone"))?.index;
         interfaces::prepare(settings, name);
         let passages = Passages::set_up(&config.interfaces, port, name, RELEASED)?;
         let raw = Raw::open_marked(RELEASED.value()).context("cannot open a raw socket")?;
-        Ok(Some(Self {
+        let demand = Self {
             passages,
             has_internet: on_demand.has_internet,
             tun,
@@ -121,12 +120,21 @@ impl Demand {
             counters: Counters::default(),
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
-        }))
+        };
+        demand.accept_own_sources();
+        Ok(Some(demand))
     }
 
     /// The number of the device.
     pub fn device(&self) -> u32 {
         self.index
+    }
+
+    /// Lets the device take errors that we send to programs of this node, which come from the node's own address;
+    /// returns the fault if the kernel does not let us.
+    pub fn accept_own_sources(&self) -> Option<Fault> {
+        let name = links::existing_name(self.index)?;
+        links::accept_own_sources(&name).err().map(|why| Fault::new(&SETTING, why))
     }
 
     /// Gives the device its routes, and tells which addresses are this host's.

@@ -406,6 +406,7 @@ impl Service for Routing {
         faults.extend(self.settings.faults());
         faults.extend(self.ports.faults());
         faults.extend(self.faults_behind());
+        faults.extend(self.demand.as_ref().and_then(Demand::accept_own_sources));
         Report { faults, ..Report::new(counters, "routing", &status) }
     }
 
