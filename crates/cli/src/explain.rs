@@ -9,6 +9,7 @@ use gateway::explain::{Explanation, Outcome, PassedOver, Question, Treatment, Vi
 
 use crate::control::Control;
 use crate::failure;
+use crate::status::ABSENT;
 use crate::terminal;
 
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
@@ -17,10 +18,11 @@ use crate::terminal;
 /// decide where no rule does. Then the reverse path filter and all firewalls of this host are asked, as root. With
 /// --config, a file is read, rules alone decide, and no gateway is needed. Exit code 1 if the flow would not arrive at the
 /// next gateway, node or neighbour; what a rule that is not understood may do is told, and is no reason for exit code 1.
+/// Exit code 4 if no gateway runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
-  trackway explain icmp 10.1.2.3 10.9.0.1 --config examples/hf/rules.toml")]
+  trackway explain icmp 10.1.2.3 10.2.0.1 --config examples/hf/rules.toml")]
 pub struct Args {
     /// The protocol: tcp, udp, icmp, or a number.
     protocol: String,
@@ -52,10 +54,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let question = Question { interface, dscp, ..question };
     let explanation = match config {
         Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
-        None => {
-            let explanation = gateway::ask_explanation(control.path(), question.clone())?;
-            question.judge(explanation)
-        }
+        None => match gateway::ask_explanation(control.path(), question.clone()) {
+            Err(why) if why.is::<gateway::NoGateway>() => {
+                let _ = failure::report(&why);
+                return Ok(ExitCode::from(ABSENT));
+            }
+            explanation => question.judge(explanation?),
+        },
     };
     let mut out = terminal::out();
     if json {

@@ -66,6 +66,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 /// Ends like clap for a refused command line: with help, the version, or the mistake; a key written in the place of
 /// an option or a value is not repeated.
 pub fn refuse(said: &clap::Error) -> ExitCode {
+    if !said.use_stderr() {
+        // Help and the version, which repeat nothing that was given.
+        said.exit();
+    }
     let text = said.render().to_string();
     match settings::secret::redact(&text) {
         Cow::Borrowed(_) => said.exit(),

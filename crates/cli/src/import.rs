@@ -1,7 +1,6 @@
 //! The command `trackway import`: turns the file of a WireGuard interface into a configuration of the tunnel.
 
 use std::fmt::{self, Write as _};
-use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,7 +42,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, keys: folder } = args;
     let shown = file.display().to_string();
     let mut octets = Vec::new();
-    File::open(&file)
+    settings::file::open(&file)
         .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
         .map_err(|error| failure::misuse(format!("{shown}: {error}")))?;
     if octets.len() as u64 > MAX_OCTETS {

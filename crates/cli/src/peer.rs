@@ -81,6 +81,9 @@ struct Remove {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway peer list")]
 struct List {
+    /// Print one JSON list, and nothing else.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     control: Control,
 }
@@ -94,7 +97,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let peer = NewPeer { name, public_key, routes, endpoint, keepalive, preshared_key };
             change(&control, &PeerChange::Add(peer), save)
         }
-        Command::List(List { control }) => list(&control),
+        Command::List(List { json, control }) => list(&control, json),
         Command::Remove(Remove { name, save, control }) => {
             change(&control, &PeerChange::Remove(name), save)
         }
@@ -132,13 +135,17 @@ fn save(file: &Path, change: &PeerChange) -> anyhow::Result<()> {
     Ok(whole::write_over(file, text)?)
 }
 
-fn list(control: &Control) -> anyhow::Result<ExitCode> {
+fn list(control: &Control, json: bool) -> anyhow::Result<ExitCode> {
     let status: Value = serde_json::from_str(&gateway::ask_status(control.path())?)
         .context("the gateway's answer")?;
     let mut out = terminal::out();
     let Some(peers) = status["tunnels"].as_array() else {
         anyhow::bail!("the gateway has no tunnel now");
     };
+    if json {
+        writeln!(out, "{}", serde_json::to_string(peers)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for peer in peers {
         let text = |key: &str| peer[key].as_str().map(str::to_owned);
         let [name, state, key] =

@@ -60,7 +60,7 @@ pub struct Args {
 /// The gateway has faults.
 const FAULTY: u8 = 3;
 /// No gateway runs here.
-const ABSENT: u8 = 4;
+pub const ABSENT: u8 = 4;
 
 /// The services, and the prefixes of their counters' names. All other counters are HBH's.
 const SERVICES: [(&str, &[&str]); 8] = [
@@ -97,6 +97,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             serde_json::from_str(&answer).context("the gateway's answer")?;
         let has_faults =
             status.get("faults").and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+        if let Some(service) = &args.service
+            && !names(&status).any(|name| name == service)
+        {
+            let running: Vec<_> = names(&status).collect();
+            return Err(misuse(format!(
+                "{service}: this gateway does not have it; it has {}",
+                if running.is_empty() { "no service".to_owned() } else { running.join(", ") }
+            )));
+        }
         let outcome = ExitCode::from(if has_faults { FAULTY } else { 0 });
         if args.watch.is_some() {
             terminal::clear()?;
@@ -110,6 +119,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let Some(seconds) = args.watch else { return Ok(outcome) };
         thread::sleep(Duration::from_secs(seconds));
     }
+}
+
+/// The names of the gateway's services.
+fn names(status: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let services = status.get("services").and_then(Value::as_array).into_iter().flatten();
+    services.filter_map(|service| service["name"].as_str())
 }
 
 /// Reduces a status to one service, if a service is named.

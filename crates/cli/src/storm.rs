@@ -68,6 +68,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(seed), true, [service]) = (args.seed, is_single, &services[..]) {
         return one(args, *service, seed);
     }
+    if args.runs == Some(0) || args.minutes.is_some_and(|minutes| minutes <= 0.0) {
+        return Err(misuse("--runs and --minutes are greater than 0"));
+    }
     if args.trace || args.until.is_some() || args.events.is_some() {
         return Err(misuse(
             "--trace, --until and --events belong to one run: give a service and --seed",

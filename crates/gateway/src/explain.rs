@@ -279,6 +279,9 @@ impl Question {
             NextHop::Neighbour { interface, address } => {
                 let mtu = Netlink::open().and_then(|mut it| links::mtu(&mut it, interface)).ok();
                 let name = links::name(interface);
+                let of_hbh = config.hbh.as_ref().filter(|hbh| hbh.interfaces.contains(&name));
+                let header = of_hbh.map_or(0, |hbh| hbh.core.profile.layout().overhead());
+                let mtu = mtu.map(|mtu| mtu.saturating_sub(header));
                 let why = format!("the kernel's route leads to {name}");
                 if config.ip_client.as_ref().is_some_and(|client| client.device == name) {
                     return Explanation { mtu, obstacle: self.refusal(&passage), ..by_rules };

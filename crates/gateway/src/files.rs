@@ -1,16 +1,16 @@
 //! Opens the files of a configuration, also files for root alone when the gateway is root no more.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use nix::libc;
 use nix::unistd::Uid;
+use settings::file::{self, is_handed_over};
 
 use crate::sys::passing;
 use crate::trust::{self, Owners};
@@ -41,8 +41,7 @@ pub fn open(path: &Path) -> io::Result<File> {
         None if Uid::effective().is_root() && !is_handed_over(path) => {
             trust::open(path, &Owners::of_this_process()).map_err(io::Error::from)
         }
-        None if is_handed_over(path) => File::open(path),
-        None => open_file(path),
+        None => file::open(path),
     };
     match (opened, KEEPER.get()) {
         (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -53,25 +52,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file, and nothing that lets its readers wait, as a named pipe does.
-fn open_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match trust::what_instead(file.metadata()?.mode()) {
-        None => Ok(file),
-        Some(what) => Err(io::Error::other(trust::no_file(path, what))),
-    }
-}
-
 /// Whether a path can be read again later: a file by its own name can. A descriptor handed over is read once, even a
 /// file's: a program that writes the file anew, as editors do, does not change the descriptor's file.
 pub fn is_lasting(path: &Path) -> bool {
     !is_handed_over(path) && std::fs::metadata(path).map_or(true, |is| is.is_file())
-}
-
-/// Whether a path names a descriptor that whoever started us has opened.
-fn is_handed_over(path: &Path) -> bool {
-    path == Path::new("/dev/stdin")
-        || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder))
 }
 
 /// Restricts opening, from now on, to files of these users.

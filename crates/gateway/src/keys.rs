@@ -159,7 +159,12 @@ fn is_private(mode: u32, owner: u32, user: u32, is_own_group: bool) -> Result<()
 /// # Errors
 /// When there is such a file already, or it cannot be written.
 pub fn write_new(path: &Path, key: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // A file without its key would be in the way of the next attempt.
+    fill(file, path, key).inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+fn fill(mut file: File, path: &Path, key: &str) -> io::Result<()> {
     writeln!(file, "{key}")?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let gives_group = fs::metadata(folder.unwrap_or(Path::new(".")))?.mode() & SET_GROUP_ID != 0;

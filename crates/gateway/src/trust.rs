@@ -20,6 +20,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
 use nix::unistd::{Gid, Group, Uid, User};
+use settings::file::{no_file, what_instead};
 
 /// Symbolic links followed on the way to one file, as many as Linux follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
@@ -127,28 +128,6 @@ pub(crate) enum Refused {
         /// The word for it.
         what: &'static str,
     },
-}
-
-/// Names the kind of object with this mode; `None` for a regular file.
-pub fn what_instead(mode: u32) -> Option<&'static str> {
-    match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => None,
-        SFlag::S_IFDIR => Some("a folder"),
-        SFlag::S_IFIFO => Some("a named pipe"),
-        SFlag::S_IFSOCK => Some("a socket"),
-        SFlag::S_IFLNK => Some("a link"),
-        _ => Some("a device"),
-    }
-}
-
-/// Formats the refusal of a path that leads to no file.
-pub fn no_file(path: &Path, what: &str) -> String {
-    let path = path.display();
-    let remedy = match what {
-        "a named pipe" => ": `trackway … /dev/stdin < PIPE`, or `<(…)` in its place, hands it over",
-        _ => "",
-    };
-    format!("{path} is {what}, and no file{remedy}")
 }
 
 impl From<Errno> for Refused {

@@ -546,6 +546,15 @@ pub(crate) fn routes(is_v6: bool, table: Option<Table>, protocol: Option<u8>) ->
     }
 }
 
+/// Takes the error for no routes if no route was ever in the table asked for: the main one too comes with its first
+/// route.
+pub(crate) fn or_no_table<T>(found: io::Result<Vec<T>>) -> io::Result<Vec<T>> {
+    match found {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
 /// The address family of an order or of a question.
 pub(crate) fn family(is_v6: bool) -> u8 {
     netlink::family(everything(is_v6).address())

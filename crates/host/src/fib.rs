@@ -286,8 +286,8 @@ impl Fib {
         let request = entry::routes(false, Some(Table::Main), Some(protocol()));
         let found = self.netlink.dump(&request, |message, found| {
             found.extend(parse(message).filter(|(its, _)| *its == protocol()));
-        })?;
-        Ok(found.into_iter().map(|(_, found)| found).collect())
+        });
+        Ok(entry::or_no_table(found)?.into_iter().map(|(_, found)| found).collect())
     }
 }
 
@@ -304,8 +304,8 @@ pub fn reached(netlink: &mut Netlink, networks: &[Prefix]) -> io::Result<Vec<Pre
         if flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN) == 0 {
             ways.extend(networks.iter().position(|it| leads_to(message, it)));
         }
-    })?;
-    let ways: BTreeSet<_> = ways.into_iter().collect();
+    });
+    let ways: BTreeSet<_> = entry::or_no_table(ways)?.into_iter().collect();
     Ok(ways.into_iter().map(|at| networks[at]).collect())
 }
 

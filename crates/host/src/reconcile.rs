@@ -697,11 +697,7 @@ impl Reconciler {
         let found = self.netlink.dump(request, |message, chosen| {
             chosen.extend(Found::parse(message).and_then(&choose));
         });
-        match found {
-            // No route was ever in that table.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
-            found => found.or_else(without_family),
-        }
+        entry::or_no_table(found).or_else(without_family)
     }
 
     fn carry_out(&mut self, operation: Operation) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
+use crate::file;
 use crate::plain::shown;
 use crate::secret::redact;
 
@@ -50,7 +51,7 @@ impl Source {
     /// # Errors
     /// When the file cannot be read.
     pub fn read(path: &Path, most: u64) -> Result<Self, Complaint> {
-        Self::take(path, File::open(path), most)
+        Self::take(path, file::open(path), most)
     }
 
     /// Reads an opened file with this name, at most this many octets.

@@ -12,6 +12,7 @@
 mod complaint;
 mod document;
 mod entry;
+pub mod file;
 pub mod kind;
 mod near;
 pub mod page;

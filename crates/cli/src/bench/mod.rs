@@ -136,9 +136,10 @@ fn print_line(case: &Case) -> io::Result<()> {
     match limit {
         Some(limit) => writeln!(
             io::stdout(),
-            "{:>6.2} times the {} to be reached",
+            "{:>6.2} times the {} to be reached: {}",
             value / limit,
-            round(*limit)
+            round(*limit),
+            if value >= limit { "met" } else { "missed" }
         ),
         None => writeln!(io::stdout()),
     }

@@ -1,7 +1,7 @@
 //! Files that are written together into a new folder, none over another.
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -46,12 +46,20 @@ impl Folder {
         self.files.push(File { name: name.to_owned(), text: format!("{key}\n"), mode: 0o600 });
     }
 
-    /// Writes all files, and checks the configurations. The folder must be new.
+    /// Checks the configurations, and writes all files. The folder must be new; if something cannot be written, nothing
+    /// stays.
     ///
     /// # Errors
-    /// When the folder exists, or something cannot be written.
+    /// When a value that was given is wrong, the folder exists, or something cannot be written.
     pub fn write(mut self) -> anyhow::Result<()> {
         let folder = self.path.display().to_string();
+        for File { name, text, .. } in self.files.iter().filter(|file| file.name.ends_with(".toml"))
+        {
+            let checked = Config::parse(name, text);
+            checked.map_err(|why| {
+                failure::misuse(format!("what was given makes no configuration: {why}"))
+            })?;
+        }
         let schema = format!("{:#}\n", gateway::config::schema());
         self.files.push(File { name: SCHEMA.to_owned(), text: schema, mode: 0o644 });
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
@@ -61,6 +69,13 @@ impl Folder {
             )),
             _ => anyhow::Error::new(error).context(format!("cannot make the folder {folder}")),
         })?;
+        self.fill(&make).inspect_err(|_| {
+            // It is ours: it was made a moment ago.
+            let _ = std::fs::remove_dir_all(&self.path);
+        })
+    }
+
+    fn fill(&self, make: &impl Fn(&Path) -> io::Result<()>) -> anyhow::Result<()> {
         let mut out = terminal::out();
         for File { name, text, mode } in &self.files {
             let path = self.path.join(name);
@@ -76,10 +91,6 @@ impl Folder {
                 options.write(true).create_new(true).mode(*mode).open(&path).with_context(said)?;
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
             writeln!(out, "wrote {}", path.display())?;
-        }
-        // A complaint about our own files would be our mistake.
-        for File { name, .. } in self.files.iter().filter(|file| file.name.ends_with(".toml")) {
-            Config::read(&self.path.join(name)).context("what was written is wrong")?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::Out;
 use super::folder::{Folder, advise};
 use super::hbh::group_key;
 use super::question::{Networks, Question};
+use crate::failure::misuse;
 
 /// Two sites with HF modems: a STANAG 5066 node on each modem, and TCP by HF-PEP, for members of a group.
 #[derive(Debug, clap::Args)]
@@ -41,7 +42,7 @@ impl Args {
     pub fn run(self) -> anyhow::Result<()> {
         self.waveform
             .parse::<hf::modem::Waveform>()
-            .map_err(|why| crate::failure::misuse(format!("--waveform: {why}")))?;
+            .map_err(|why| misuse(format!("--waveform: {why}")))?;
         let modem = |flag, words, given| Question { flag, words, usual: None }.ask(given);
         let here = modem(
             "modem-here",
@@ -64,6 +65,12 @@ impl Args {
             "Which networks are behind the other end, such as 10.2.0.0/16?",
             self.networks_there,
         )?;
+        if self.node_here == self.node_there {
+            return Err(misuse("--node-here and --node-there: both nodes have the same address"));
+        }
+        if let Some(both) = behind_here.0.iter().find(|network| behind_there.0.contains(network)) {
+            return Err(misuse(format!("{both} is behind both ends")));
+        }
         let key = group_key()?;
         let mut folder = Folder::new(&self.out.folder);
         for (name, own, modem, other, behind) in [

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use super::Out;
 use super::folder::{Folder, advise};
-use super::question::Question;
+use super::question::{Question, expect_host};
+use crate::failure::misuse;
 
 /// Messages on a slow net: each host keeps a message until its destination has it.
 #[derive(Debug, clap::Args)]
@@ -27,6 +28,11 @@ impl Args {
         let ask = |flag, words, given| Question { flag, words, usual: None }.ask(given);
         let here: IpAddr = ask("here", "What is this host's address on the net?", self.here)?;
         let there: IpAddr = ask("there", "What is the other host's address?", self.there)?;
+        expect_host("--here", here)?;
+        expect_host("--there", there)?;
+        if here == there {
+            return Err(misuse("--here and --there: both hosts have the same address"));
+        }
         let mut folder = Folder::new(&self.out.folder);
         for (name, own) in [("a", here), ("b", there)] {
             let own = std::net::SocketAddr::new(own, PORT);

@@ -64,6 +64,17 @@ impl Question<'_> {
     }
 }
 
+/// Checks that an address may be a host's.
+///
+/// # Errors
+/// When it is many hosts' or nobody's.
+pub fn expect_host(what: &str, address: std::net::IpAddr) -> anyhow::Result<()> {
+    if address.is_unspecified() || address.is_multicast() {
+        return Err(misuse(format!("{what}: {address} is no host's address")));
+    }
+    Ok(())
+}
+
 /// Networks with commas between, or none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Networks(pub Vec<base::ip::Prefix>);

@@ -12,7 +12,7 @@ use tunnel::secure::{PORT, PrivateKey, PublicKey};
 
 use super::Out;
 use super::folder::{Folder, advise};
-use super::question::{Networks, Question};
+use super::question::{Networks, Question, expect_host};
 use crate::failure::misuse;
 
 /// Two sites and a link that loses packets: a coded tunnel, encrypted.
@@ -167,6 +167,9 @@ impl Args {
             inner,
             networks,
         };
+        if near.name == FAR {
+            return Err(misuse(format!("--name: {FAR} is the other end here")));
+        }
         if here.is_none() && there.is_none() {
             return Err(misuse("--here or --there: one end at least has to be reached"));
         }
@@ -204,8 +207,41 @@ impl Line {
     }
 }
 
-/// Checks that no network is behind both ends.
+/// The last address of a network.
+fn last(network: Prefix) -> IpAddr {
+    let hosts = u32::from(network.bits());
+    match network.address() {
+        IpAddr::V4(first) => {
+            (u32::from(first) | u32::MAX.checked_shr(hosts).unwrap_or(0)).to_be_bytes().into()
+        }
+        // IPv6 has no broadcast.
+        IpAddr::V6(first) => first.into(),
+    }
+}
+
+/// Checks that the ends can meet: two places, and no network behind both.
 fn expect_apart(near: &Line, far: &Line) -> anyhow::Result<()> {
+    for end in [near, far] {
+        let (inner, network) = (end.inner.address(), end.inner.network());
+        let is_whole = end.inner.bits() >= if inner.is_ipv4() { 31 } else { 127 };
+        if !is_whole && (inner == network.address() || inner == last(network)) {
+            return Err(misuse(format!(
+                "--inner: {} is a network, or its broadcast address",
+                end.inner
+            )));
+        }
+        if let Some(at) = end.endpoint {
+            expect_host("the address of an end", at.ip())?;
+            if at.ip() == inner {
+                return Err(misuse(format!(
+                    "--inner: {inner} is where an end is reached outside the tunnel"
+                )));
+            }
+        }
+    }
+    if near.endpoint.is_some() && near.endpoint == far.endpoint {
+        return Err(misuse("--here and --there: both ends have the same address"));
+    }
     match near.networks.0.iter().find(|network| far.networks.0.contains(network)) {
         Some(network) => Err(misuse(format!(
             "{network} is behind both ends: take it out of one of --networks-here and the other end's networks"

@@ -18,6 +18,7 @@ use ::lab::replay::{self, Replay};
 use ::lab::runner;
 use anyhow::Context as _;
 use clap::Subcommand;
+use serde_json::json;
 use whole::write_whole;
 
 use crate::failure::{misuse, print};
@@ -36,7 +37,11 @@ pub struct Args {
 enum Command {
     /// List the experiments and the claims they test.
     #[command(after_help = "Example:\n  trackway lab list")]
-    List,
+    List {
+        /// Print one JSON list, and nothing else.
+        #[arg(long)]
+        json: bool,
+    },
 
     /// Run experiments; write tables, figures and a report.
     #[command(
@@ -124,7 +129,7 @@ const QUICK: u32 = 2;
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
-        Command::List => list(&claims)?,
+        Command::List { json } => list(&claims, json)?,
         Command::Run { name, runs, quick, seed, jobs, out, json, cell, tables, worlds } => {
             let runs = if quick { QUICK } else { runs };
             let jobs = jobs.unwrap_or_else(runner::cores);
@@ -252,8 +257,14 @@ fn write_scenarios(folder: &Path, files: &[Replay]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(claims: &[Claim]) -> io::Result<()> {
+fn list(claims: &[Claim], json: bool) -> anyhow::Result<()> {
     let mut out = terminal::out();
+    if json {
+        let object = |Claim { id, group, text, source, .. }: &Claim| json!({ "experiment": id, "group": group, "claim": text, "source": source });
+        let all: Vec<_> = claims.iter().map(object).collect();
+        writeln!(out, "{}", serde_json::to_string(&all)?)?;
+        return Ok(());
+    }
     let mut group = "";
     for claim in claims {
         if claim.group != group {

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use base::quantity::Span;
 use gateway::config::sar::SOCKET;
 use serde_json::{Value, json};
@@ -64,6 +63,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Octets of a message at most, whatever the gateway's limit.
+const LONGEST: u32 = 33_554_432;
+
 /// Sends the message of `args`.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let message = read(&args.file)?;
@@ -111,11 +113,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let mut message = Vec::new();
-    if file == Path::new("-") {
-        io::stdin().read_to_end(&mut message).context("reading the message from standard input")?;
-    } else {
-        message = std::fs::read(file)
-            .map_err(|error| misuse(format_args!("cannot read {}: {error}", file.display())))?;
+    // One more shows that the message is too long.
+    let most = u64::from(LONGEST) + 1;
+    let read = match file == Path::new("-") {
+        true => io::stdin().take(most).read_to_end(&mut message),
+        false => settings::file::open(file).and_then(|it| it.take(most).read_to_end(&mut message)),
+    };
+    read.map_err(|error| misuse(format_args!("cannot read {}: {error}", file.display())))?;
+    if message.len() as u64 == most {
+        return Err(misuse(format_args!("{} is longer than {LONGEST} octets", file.display())));
     }
     if message.is_empty() {
         return Err(misuse(format_args!(

@@ -126,6 +126,22 @@ fn a_configuration_that_was_handed_over_is_never_reloaded() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn routing_starts_where_there_was_never_a_route() {
+    let host = Host::new();
+    let file = host.write("o.toml", "[routing]\nprotocol = \"olsr\"\ninterfaces = [\"radio7\"]\n");
+    // Not even the loopback is up.
+    let mut command = host.nets.words(&host.name, &["unshare", "-n", TRACKWAY, "run", &file]);
+
+    let mut gateway = Program::start(&mut command, "gateway").unwrap();
+    gateway.wait_for("gateway ready", SOON);
+    let (code, printed) = gateway.stop();
+
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("radio7"), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn other_files_and_pipes_are_read_or_refused_in_words() {
     let host = Host::new();
     let scenario = host.write("s.toml", "[[link]]\nbetween = [\"a\", \"b\"]\n");

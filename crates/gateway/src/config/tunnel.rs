@@ -382,7 +382,8 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
     let file = file.display();
     let remedy = match why {
         KeyFile::Unreadable(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            format!("; `trackway keygen --out {file}` makes one")
+            let kind = if entry.name().ends_with("preshared-key") { "--group " } else { "" };
+            format!("; `trackway keygen {kind}--out {file}` makes one")
         }
         KeyFile::Forbidden { .. }
         | KeyFile::Foreign { .. }

@@ -43,8 +43,9 @@ pub enum Reloaded {
 pub struct Edited {
     /// Its text.
     text: String,
-    /// The text that the file had then.
-    in_file: String,
+    /// The texts that the file has unless somebody else writes it: the one that it had then, and the one with the
+    /// change, which `trackway peer --save` writes.
+    in_file: [Option<String>; 2],
 }
 
 /// All changes in a line.
@@ -129,15 +130,19 @@ impl Supervisor {
         }
         let outcome = self.take(now, after);
         if matches!(outcome, Reloaded::Changed(_)) {
-            self.edited = Some(Edited { text, in_file });
+            let its = Config::with_text(&self.file, in_file.clone()).ok();
+            let saved = its.and_then(|its| change.apply(&in_file, &its).ok());
+            self.edited = Some(Edited { text, in_file: [Some(in_file), saved] });
         }
         outcome
     }
 
-    /// The text in force, and what it says: the file's, or the one that it was changed to while the file had the text
-    /// that it has now.
+    /// The text in force, and what it says: the file's, or the one that it was changed to since, if nobody else has
+    /// written the file.
     fn in_force(&self, in_file: &str) -> Result<Option<(String, Config)>, Complaints> {
-        let edited = self.edited.as_ref().filter(|edited| edited.in_file == in_file);
+        let is_its =
+            |edited: &&Edited| edited.in_file.iter().flatten().any(|text| *text == in_file);
+        let edited = self.edited.as_ref().filter(is_its);
         for text in [Some(in_file), edited.map(|edited| edited.text.as_str())].into_iter().flatten()
         {
             let config = Config::with_text(&self.file, text.to_owned())?;

@@ -84,6 +84,16 @@ fn a_peer_comes_and_goes_by_command_and_is_written_into_the_file_if_asked() {
     let complaint = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(complaint.contains("there is no peer \"van\"; there are: peer1"), "{complaint}");
 
+    // One that is not saved stays beside one that is.
+    net.run(0, &add);
+    let other =
+        "cab --public-key xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg= --routes 10.77.0.4/32";
+    net.run(0, &format!("{TRACKWAY} peer add {other} --save"));
+    net.expect_ping(0, "10.77.0.3");
+    let said = net.run(0, &remove);
+    assert_eq!(said, format!("tunnel: peer van left\nnot saved: --save writes it into {shown}\n"));
+    net.run(0, &format!("{TRACKWAY} peer remove cab --save"));
+
     // What others have written into the file is not put in force by the way.
     fs::write(&file, format!("log = \"warn\"\n{before}")).unwrap();
     let stale = net.nets.try_run(&net.nodes[0], &add);

@@ -75,7 +75,7 @@ base::parameters! {
 
     rules [Rule {
         names: &["group", "over"],
-        allowed: "`group` is not for TCP.",
+        allowed: "`group` is not for TCP",
         holds: |it| !it.group || it.over != Over::Tcp,
     }]
 }
