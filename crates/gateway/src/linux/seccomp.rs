@@ -101,8 +101,6 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
-    #[cfg(not(target_arch = "arm"))]
-    libc::SYS_kexec_file_load,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -128,9 +126,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_execveat,
 ];
 
-/// What only this machine has.
+/// Refused system calls that only this machine has, or that `libc` names for this machine alone.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_kexec_file_load,
     libc::SYS_mknod,
     libc::SYS_iopl,
     libc::SYS_ioperm,
@@ -140,7 +139,10 @@ const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_sysfs,
     libc::SYS__sysctl,
 ];
-#[cfg(not(target_arch = "x86_64"))]
+/// `kexec_file_load` (`asm-generic/unistd.h`), which `libc` does not name for musl.
+#[cfg(target_arch = "aarch64")]
+const REFUSED_HERE: &[libc::c_long] = &[294];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
 /// Further system calls, refused to a process that only opens files.
