@@ -76,6 +76,11 @@ impl Namespaces {
         &self.trackway
     }
 
+    /// Takes another program as gateway and emulator from now on.
+    pub fn set_trackway(&mut self, trackway: impl Into<String>) {
+        self.trackway = trackway.into();
+    }
+
     /// Makes a namespace with only its loopback up, and without IPv6; returns its full name.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use base::rng::Rng;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, older, wait_until};
 use testbed::traffic::{ENDLESS, Transfer};
 
 /// Less than `hello.hold`, after which any neighbour is forgotten that is not heard.
@@ -45,6 +45,25 @@ fn a_neighbour_without_hbh_is_reached_by_plain_ip() {
 
     assert_eq!(net.count(0, "frames_intercepted"), 0, "{}", net.status(0));
     assert_eq!(net.count(0, "neighbours"), 0, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_older_version_is_a_neighbour_or_both_say_why_not() {
+    let Some(older) = older() else { return };
+    let mut net = Net::chain(2);
+    net.start(0);
+    net.nets.set_trackway(older);
+    net.start(1);
+
+    let both_count = |counter: &str| [0, 1].iter().all(|&node| net.count(node, counter) > 0);
+    let is_decided =
+        wait_until(SOON, || both_count("neighbours") || both_count("hellos_other_version"));
+    assert!(is_decided, "{}\n{}", net.status(0), net.status(1));
+    // Hop by hop, or by plain IP.
+    net.expect_pings(0, "10.9.0.2", 5);
+    net.transfer(0, 1, "10.9.0.2");
+    net.transfer(1, 0, "10.9.0.1");
 }
 
 #[test]

@@ -129,6 +129,14 @@ pub fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
     is_there
 }
 
+/// The gateway of the last tag, which `scripts/older` builds; without one, reports that the test is skipped.
+pub fn older() -> Option<String> {
+    let target = Path::new(TRACKWAY).ancestors().nth(2).unwrap();
+    let older = target.join("older/trackway");
+    is_installed(&older, "the last tag's version (scripts/older)")
+        .then(|| older.to_str().unwrap().to_owned())
+}
+
 /// Copies the program to where others may run it. Another process does it: what this one has open for writing, children
 /// that other tests start just then have open too, and the kernel runs no program that somebody may write.
 pub fn copy_program(to: &Path) {

@@ -11,6 +11,7 @@ mod hostile;
 mod ip;
 mod modem;
 mod names;
+mod older;
 mod pep;
 mod programs;
 mod reload;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::bed::{Net, PORT, address_of};
+use crate::namespaces::older;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -28,6 +29,25 @@ fn a_message_arrives_once_and_its_program_is_told() {
         (&0.into(), &2.into())
     );
     assert_eq!(net.status(0)["sar"]["to_send"], 0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn messages_go_to_and_from_an_older_version() {
+    let Some(older) = older() else { return };
+    let mut net = Net::star(1, "--delay 5ms --loss 5%");
+    net.start(0);
+    net.nets.set_trackway(older);
+    net.start(1);
+
+    for (from, to, address) in [(0, 1, address_of(1)), (1, 0, "10.9.1.1".to_owned())] {
+        let (mut sender, mut receiver) = (net.program(from), net.program(to));
+        receiver.want(PORT);
+        sender.send(&[address], "", &[7; 50_000]);
+        sender.expect("accepted");
+        assert_eq!(receiver.take().1, [7; 50_000]);
+        assert_eq!(sender.outcomes(1)[0].2, "delivered");
+    }
 }
 
 #[test]

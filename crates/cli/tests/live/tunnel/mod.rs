@@ -10,6 +10,7 @@ mod listen;
 mod names;
 mod nat;
 mod noisy;
+mod older;
 mod paths;
 mod peers;
 mod reload;
