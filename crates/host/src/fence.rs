@@ -16,6 +16,7 @@
 //! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::IpAddr;
 
@@ -36,6 +37,8 @@ pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";
+/// How the name of the counter begins that tells tables of different content apart; it counts nothing.
+const CONTENT: &str = "content-";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
@@ -50,8 +53,10 @@ pub(crate) struct Fence {
     /// Name of the table.
     table: &'static str,
     plan: Plan,
-    /// Rules in the kernel when the table was made.
+    /// Rules of the table.
     rules: usize,
+    /// Packets that were dropped before this process took the table over.
+    dropped_before: u64,
     /// Why there is no table.
     fault: Option<String>,
 }
@@ -76,7 +81,7 @@ impl Fence {
     /// Keeps nothing out yet; a service without devices has no fence.
     pub(crate) fn new(owner: Owner) -> Option<Self> {
         let table = table(owner)?;
-        Some(Self { table, plan: Plan::default(), rules: 0, fault: None })
+        Some(Self { table, plan: Plan::default(), rules: 0, dropped_before: 0, fault: None })
     }
 
     /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
@@ -117,8 +122,7 @@ impl Fence {
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
-        let its = counters.iter().find(|(name, ..)| name == COUNTER);
-        its.map_or(0, |(_, packets, _)| *packets)
+        counted(&counters).saturating_sub(self.dropped_before)
     }
 
     /// Why nothing is kept out, for an operator.
@@ -129,8 +133,19 @@ impl Fence {
         Some(Fault::new(&fault::UNFENCED, said))
     }
 
+    /// Makes the table, unless an earlier process has left the same: to replace a table, the kernel waits until no
+    /// processor uses the old one (`synchronize_rcu`), on a busy machine for some 0.2 s, in which a service that starts
+    /// would carry nothing.
     fn make(&mut self) {
-        let outcome = nft::apply(FAMILY, &self.plan.script(self.table), NEEDS);
+        let mut orders = self.plan.script(self.table);
+        self.rules = orders.iter().filter(|order| order.starts_with("add rule ")).count();
+        let content = content(&orders);
+        orders.push(format!("add counter {FAMILY} {} {content}", self.table));
+        let there = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
+        let is_same = there.iter().any(|(name, ..)| *name == content)
+            && rules_of(self.table).is_ok_and(|rules| rules == self.rules);
+        self.dropped_before = if is_same { counted(&there) } else { 0 };
+        let outcome = if is_same { Ok(()) } else { nft::apply(FAMILY, &orders, NEEDS) };
         let fault = outcome.err().map(|why| format!("{why:#}"));
         match (&fault, &self.fault) {
             (Some(why), before) if before.as_ref() != Some(why) => {
@@ -142,8 +157,21 @@ impl Fence {
             _ => {}
         }
         self.fault = fault;
-        self.rules = rules_of(self.table).unwrap_or(0);
     }
+}
+
+/// Packets that the table with these counters has dropped.
+fn counted(counters: &[(String, u64, u64)]) -> u64 {
+    let its = counters.iter().find(|(name, ..)| name == COUNTER);
+    its.map_or(0, |(_, packets, _)| *packets)
+}
+
+/// The name of the counter that only a table made by these orders has. Another version of the program may choose another
+/// name, and makes the table anew.
+fn content(orders: &[String]) -> String {
+    let mut hasher = DefaultHasher::new();
+    orders.hash(&mut hasher);
+    format!("{CONTENT}{:016x}", hasher.finish())
 }
 
 /// Removes a service's table, whether it runs or not.

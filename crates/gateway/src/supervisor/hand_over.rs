@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use base::time::Time;
+use host::run::FolderWatch;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
@@ -62,6 +63,9 @@ impl Supervisor {
                 info!(services, "devices handed over: a gateway that starts now goes on with them");
                 let left = pledge.services.iter().map(|&it| it.to_owned()).collect();
                 self.pledge = Some(pledge);
+                // The kernel takes up to 0.4 s to close it, while services carry on: at the end of the process, the
+                // successor would wait as long.
+                self.folders = None;
                 HandedOver::Left(left)
             }
             Err(why) => {
@@ -97,6 +101,8 @@ impl Supervisor {
     pub fn withdraw(&mut self, now: Time) {
         if let Some(pledge) = self.pledge.take_if(|pledge| pledge.until <= now) {
             pledge.names.iter().for_each(|name| self.notify.release(name));
+            self.folders = FolderWatch::open().ok();
+            self.keep_place(now);
             info!("nobody has ended this gateway: what was handed over is its own again");
         }
     }

@@ -89,11 +89,13 @@ fn managed(net: &mut Net) -> (Manager, Program) {
     (manager, gateway)
 }
 
-/// What `ip` shows of the device, its addresses and the routes and rules to it.
+/// What `ip` shows of the device, its addresses and the routes and rules to it, and what `nft` shows of the table: a
+/// table made anew would have other handles.
 fn shown(net: &Net) -> String {
     let link = net.run(0, "ip -o link show dev trackway-nc0");
     let index = link.split(':').next().unwrap().to_owned();
-    index + &net.claimed(0) + &net.run(0, "ip -o address show dev trackway-nc0")
+    let table = net.run(0, "nft --handle --stateless list table inet trackway_tunnel");
+    index + &net.claimed(0) + &net.run(0, "ip -o address show dev trackway-nc0") + &table
 }
 
 #[test]
