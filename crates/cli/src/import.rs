@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use base::ip::Prefix;
 use gateway::config::edit::quoted;
 use gateway::{Config, keys};
+use settings::Source;
+use settings::kind::Kind;
 use tunnel::secure::{PORT, PresharedKey, PrivateKey, PublicKey};
 
 use crate::failure;
@@ -50,6 +52,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let text = String::from_utf8(octets)
         .map_err(|_| failure::misuse(format!("{shown}: it is no text in UTF-8")))?;
+    let source = Source::new(&shown, text.clone());
+    if let Some(kind) = Kind::of(&source).filter(|kind| *kind == Kind::Gateway) {
+        return Err(failure::misuse(kind.complain(&source)));
+    }
     let wireguard = WireGuard::parse(&text)
         .map_err(|Wrong { line, what }| failure::misuse(format!("{shown}:{line}: {what}")))?;
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("wireguard");

@@ -63,6 +63,9 @@ impl Source {
         let mut text = String::new();
         let read = opened.and_then(|file| file.take(most + 1).read_to_string(&mut text));
         if let Err(why) = read {
+            if why.kind() == io::ErrorKind::InvalidData {
+                return Err(source.about("it is no text in UTF-8"));
+            }
             return Err(source.about(format!("cannot be read: {why}")));
         }
         if text.len() as u64 > most {

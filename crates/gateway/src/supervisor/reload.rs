@@ -212,6 +212,10 @@ impl Supervisor {
 
     /// Switches traffic on or off.
     pub fn switch(&mut self, now: Time, switch: Switch) -> Switched {
+        if self.config.hf_pep.is_none() && self.config.ip_client.is_none() {
+            let why = "this gateway has neither [hfpep] nor [ipclient], whose traffic is switched";
+            return Switched::Refused(why.to_owned());
+        }
         let mut config = Config::clone(&self.config);
         let rules = &config.rules.table.rules;
         if let Some(wanted) = &switch.rule
