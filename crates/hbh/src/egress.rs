@@ -145,6 +145,16 @@ impl Egress {
     }
 
     /// Moves over gaps that have lasted for too long.
+    /// Releases the segments kept back of connections that `peer` brought: it closes no gap any more.
+    pub fn let_go_of(&mut self, peer: Peer) {
+        let is_its = |flow: &Flow| flow.held.front().is_some_and(|held| held.from == peer);
+        for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| is_its(flow)) {
+            self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
+            self.held -= flow.held.len();
+            flow.release_all(&mut self.ready);
+        }
+    }
+
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, key)) = self.deadlines.first()
             && at <= now

@@ -227,6 +227,25 @@ impl PeerPath {
         let own = sent - Loss::UNKNOWN.sent;
         (own > f64::EPSILON).then(|| ((lost - Loss::UNKNOWN.lost) / own).clamp(0.0, 1.0))
     }
+    /// How long the peer's acknowledgement may wait.
+    ///
+    /// The peer uses its own measurement of the round trip, which may be longer than ours. If the peer waits for many
+    /// round trips, the difference counts.
+    pub fn longest_ack_wait(&self, config: &Config) -> Duration {
+        let is_patient = self.is_patient(config);
+        let ours = config.ack_wait(self.rtt.known(is_patient), is_patient);
+        if is_patient { ours + ours / 4 } else { ours }
+    }
+
+    /// How long an acknowledgement takes at most, unless it is lost.
+    pub fn silence(&self, config: &Config) -> Duration {
+        let round_trip = match self.rtt.mean() {
+            Some(_) => self.rtt.timeout(0),
+            None => self.rtt.first_timeout(self.config.mtu),
+        };
+        round_trip + self.longest_ack_wait(config)
+    }
+
 
     /// How often a lone packet is sent before it is acknowledged.
     pub fn copies(&self, config: &Config) -> u8 {

@@ -227,6 +227,7 @@ impl Relay {
                 let from = sender.upstream().map(|(from, _)| from);
                 if sender.held() > 0 && is_moved(&sender.key(), from) {
                     sender.take_back(pool, |packet| orphan(&packet.octets, from));
+        self.egress.let_go_of(peer);
                 }
             });
         }
@@ -437,6 +438,20 @@ impl Timer {
             Self::Ack(peer) | Self::Pause(peer) | Self::Flow(peer, _) => peer,
         }
     }
+    /// How long a peer may take to answer a packet, if the answer is not lost. Only the default profile.
+    #[must_use]
+    pub fn patience(&self, peer: Peer) -> Option<Duration> {
+        let path = &self.peers.get(&peer).filter(|_| self.config.profile == Profile::Default)?.path;
+        Some(path.silence(&self.config))
+    }
+
+    /// The time to a peer and back; before anything is known, the first retransmission timer.
+    #[must_use]
+    pub fn usual_round_trip(&self, peer: Peer) -> Duration {
+        let known = self.peers.get(&peer).and_then(|state| state.path.rtt().known(true));
+        known.unwrap_or(self.config.rto.initial)
+    }
+
 }
 
 /// The keys of all flows of a peer.

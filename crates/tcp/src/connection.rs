@@ -171,6 +171,7 @@ impl Connection {
             icmp::Error::HostUnreachable
             | icmp::Error::PortUnreachable
             | icmp::Error::Prohibited
+            | icmp::Error::ProtocolUnreachable
             | icmp::Error::TooBig { .. }
             | icmp::Error::TtlExceeded => self.events.soft_error = Some(error),
         }

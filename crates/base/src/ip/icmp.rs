@@ -24,6 +24,8 @@ pub enum Error {
     HostUnreachable,
     /// Nothing listens on the port.
     PortUnreachable,
+    /// The host does not know the packet's protocol.
+    ProtocolUnreachable,
     /// An administrator's rule forbids the packet (RFC 1812, 5.2.7.1; RFC 4443, 3.1).
     Prohibited,
     /// The packet is longer than `mtu` and may not be fragmented (RFC 1191; RFC 8201).
@@ -39,6 +41,7 @@ impl Error {
     fn v4(self) -> (u8, u8, u32) {
         match self {
             Self::HostUnreachable => (3, 1, 0),
+            Self::ProtocolUnreachable => (3, 2, 0),
             Self::PortUnreachable => (3, 3, 0),
             Self::Prohibited => (3, 13, 0),
             Self::TooBig { mtu } => (3, 4, u32::from(mtu)),
@@ -49,6 +52,8 @@ impl Error {
     fn v6(self) -> (u8, u8, u32) {
         match self {
             Self::HostUnreachable => (1, 3, 0),
+            // A parameter problem; the number says where the fixed header has the protocol.
+            Self::ProtocolUnreachable => (4, 1, 6),
             Self::PortUnreachable => (1, 4, 0),
             Self::Prohibited => (1, 1, 0),
             Self::TooBig { mtu } => (2, 0, u32::from(mtu)),
@@ -60,6 +65,7 @@ impl Error {
         let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<HEADER>()?;
         let mtu = u16::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(u16::MAX);
         match (is_v4, kind, code) {
+            (true, 3, 2) | (false, 4, 1) => Some(Self::ProtocolUnreachable),
             (true, 3, 3) | (false, 1, 4) => Some(Self::PortUnreachable),
             (true, 3, 4) | (false, 2, _) => Some(Self::TooBig { mtu }),
             (true, 3, _) | (false, 1, _) => Some(Self::HostUnreachable),
@@ -118,6 +124,21 @@ pub struct Report {
 }
 
 impl Report {
+    /// Reads the message in a packet with this `header`; `None` also for another protocol than ICMP and for a wrong
+    /// checksum.
+    #[must_use]
+    pub fn of_packet(header: &Header, packet: &[u8]) -> Option<Self> {
+        let message = packet.get(header.transport.offset..header.total_len)?;
+        let sum = match (header.is_v4(), header.transport.protocol) {
+            (true, protocol::ICMP) => Checksum::default(),
+            (false, protocol) if protocol == protocol::ICMPV6 => {
+                pseudo_header(header.source, header.destination, protocol, message.len())
+            }
+            _ => return None,
+        };
+        if sum.with(message).finish() == 0 { Self::parse(header, message) } else { None }
+    }
+
     /// Reads a message with its checksum verified, which came in a packet with `header`; `None` when it quotes
     /// no IP packet with 8 octets of payload, or a fragment that is not the first.
     #[must_use]

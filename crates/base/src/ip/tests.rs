@@ -161,6 +161,25 @@ fn v6_fragment(kind: u8, place: u16, octets: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn an_error_is_read_from_its_packet_unless_it_is_damaged() {
+    for (from, to) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let (mut packet, mut error) = (Vec::new(), Vec::new());
+        Spec::new(ip(from), ip(to), protocol::EXPERIMENT).emit(8, &mut packet);
+        packet.extend([0; 8]);
+        assert!(icmp::Error::ProtocolUnreachable.emit(ip(to), &packet, &mut error));
+        let header = Header::parse(&error).unwrap();
+
+        let report = icmp::Report::of_packet(&header, &error).unwrap();
+        *error.last_mut().unwrap() ^= 1;
+        let damaged = icmp::Report::of_packet(&header, &error);
+
+        assert_eq!(report.error, Some(icmp::Error::ProtocolUnreachable));
+        assert_eq!((report.flow.destination, report.flow.protocol), (ip(to), protocol::EXPERIMENT));
+        assert_eq!(damaged, None);
+    }
+}
+
+#[test]
 fn no_error_answers_an_error() {
     let (mut packet, mut error, mut second) = (Vec::new(), Vec::new(), Vec::new());
     Spec::new(ip(A), ip(B), protocol::UDP).emit(0, &mut packet);

@@ -349,21 +349,16 @@ impl Net {
         for node in 0..nodes {
             for link in 0..nodes - 1 {
                 if link > node {
-                    net.route(node, &format!("10.9.{link}.0/24 via 10.9.{node}.2"));
+                    self.route(node, &format!("10.9.{link}.0/24 via 10.9.{node}.2"));
                 } else if link + 1 < node {
-                    net.route(node, &format!("10.9.{link}.0/24 via 10.9.{}.1", node - 1));
+                    self.route(node, &format!("10.9.{link}.0/24 via 10.9.{}.1", node - 1));
                 }
             }
         }
-        net
     }
 
     pub fn join(&mut self, link: usize, a: usize, b: usize) {
-        let ends = [a, b].map(|node| {
-            let interface = format!("eth{}", self.nodes[node].interfaces.len());
-            self.nodes[node].interfaces.push(interface.clone());
-            (self.nodes[node].name.clone(), interface)
-        });
+        let ends = [a, b].map(|node| self.add_interface(node));
         self.nets.cable((&ends[0].0, &ends[0].1), (&ends[1].0, &ends[1].1));
         for (number, (node, interface)) in (1..).zip(&ends) {
             self.nets.address(node, interface, &format!("10.9.{link}.{number}/24"));
@@ -383,6 +378,12 @@ impl Net {
         let config = format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n");
         let program = self.nets.start_gateway(name, name, &config);
         self.nodes[node].program = Some(program);
+        net.route_chain();
+        net
+    }
+
+    fn route_chain(&self) {
+        let nodes = self.nodes.len();
     }
 
     /// Starts all gateways and waits until all know their neighbours.
@@ -411,6 +412,14 @@ impl Net {
         let unanswered = self.nets.unanswered(&self.nodes[node].name, address, pings, len);
         let statuses = || -> Vec<_> { (0..self.nodes.len()).map(|n| self.status(n)).collect() };
         assert!(unanswered.is_empty(), "{unanswered:?}\n{}", statuses().concat());
+    /// The node's name, and the name of its next interface.
+    fn add_interface(&mut self, node: usize) -> (String, String) {
+        let Node { name, interfaces, .. } = &mut self.nodes[node];
+        let interface = format!("eth{}", interfaces.len());
+        interfaces.push(interface.clone());
+        (name.clone(), interface)
+    }
+
     }
 
     /// Pings and expects every answer.
@@ -450,5 +459,49 @@ impl Net {
         let octets: Vec<u8> =
             text.split(':').map(|octet| u8::from_str_radix(octet, 16).unwrap()).collect();
         octets.try_into().unwrap()
+    }
+}
+
+mod timed {
+    use testbed::traffic::Flow;
+
+    use super::*;
+
+    /// What a busy machine may take beside.
+    const SLACK: Duration = Duration::from_millis(200);
+
+    /// The longest silence of a connection over three nodes, whose middle one is killed; each hop has this delay.
+    fn silence(delay: Duration) -> (Duration, String) {
+        let mut net = Net::new(3);
+        for link in 0..2 {
+            let ends = [link, link + 1].map(|node| net.add_interface(node));
+            let addresses = [1, 2].map(|number| format!("10.9.{link}.{number}"));
+            let ends = [0, 1].map(|at| (&*ends[at].0, &*ends[at].1, &*addresses[at]));
+            net.nets.emulate(ends, &format!("--delay {}us", delay.as_micros()));
+        }
+        net.route_chain();
+        net.start_all();
+        let (from, to) = (net.nodes[0].name.clone(), net.nodes[2].name.clone());
+        let flow = Flow::start(&from, (&to, "10.9.1.2"), Duration::from_millis(10));
+        flow.wait_for(100_000);
+
+        flow.forget();
+        net.signal(1, Signal::SIGKILL);
+        flow.wait_for(100_000);
+
+        let silence = flow.silence();
+        flow.end();
+        (silence, format!("{delay:?}: {silence:?}\n{}\n{}", net.status(0), net.status(2)))
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn the_death_of_a_nodes_process_costs_three_round_trips_and_300_ms() {
+        for delay in [1, 10, 50].map(Duration::from_millis) {
+            let (silence, story) = silence(delay);
+
+            let round_trip = delay * 4;
+            assert!(silence < round_trip * 3 + Duration::from_millis(300) + SLACK, "{story}");
+        }
     }
 }

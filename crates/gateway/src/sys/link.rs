@@ -5,6 +5,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr;
 
+use base::ip::protocol;
 use nix::libc;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, sockopt};
 
@@ -18,7 +19,8 @@ const FRAME: usize = 9_236;
 pub struct Link(OwnedFd);
 
 impl Link {
-    /// Opens a socket on the interface numbered `index` for frames of IP protocol `protocol`.
+    /// Opens a socket on the interface numbered `index` for frames of IP protocol `protocol`, and for ICMP errors that
+    /// a host does not know it.
     ///
     /// `send_buffer` bounds the octets that wait in the device, so that a slow device pushes back.
     /// Sent frames carry the firewall mark `mark`.
@@ -107,21 +109,33 @@ impl Link {
         Ok(sent)
     }
 
-    /// Lets through IPv4 and IPv6 of one protocol that other stations sent.
+    /// Lets through IPv4 and IPv6 of one protocol that other stations sent, and the ICMP errors "protocol unreachable"
+    /// (RFC 792: type 3, code 2) and "unrecognized next header" (RFC 4443: type 4, code 1) about this protocol.
     fn attach_filter(&self, protocol: u8) -> io::Result<()> {
         let statement = |code: u32, k: u32| filter(code, 0, 0, k);
         let load_half = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
         let load_byte = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
         let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-        let protocol = u32::from(protocol);
+        let ours = u32::from(protocol);
+        // Jumps count the statements that follow. ICMP has 8 octets before the header that it quotes.
         let mut program = [
             statement(load_half, 12)?,
-            filter(equal, 0, 2, 0x0800)?,
+            filter(equal, 0, 7, 0x0800)?,
             statement(load_byte, 14 + 9)?,
-            filter(equal, 3, 4, protocol)?,
-            filter(equal, 0, 3, 0x86dd)?,
+            filter(equal, 13, 0, ours)?,
+            filter(equal, 0, 13, u32::from(protocol::ICMP))?,
+            statement(load_half, 14 + 20)?,
+            filter(equal, 0, 11, 0x0302)?,
+            statement(load_byte, 14 + 20 + 8 + 9)?,
+            filter(equal, 8, 9, ours)?,
+            filter(equal, 0, 8, 0x86dd)?,
             statement(load_byte, 14 + 6)?,
-            filter(equal, 0, 1, protocol)?,
+            filter(equal, 5, 0, ours)?,
+            filter(equal, 0, 5, u32::from(protocol::ICMPV6))?,
+            statement(load_half, 14 + 40)?,
+            filter(equal, 0, 3, 0x0401)?,
+            statement(load_byte, 14 + 40 + 8 + 6)?,
+            filter(equal, 0, 1, ours)?,
             statement(libc::BPF_RET | libc::BPF_K, 0xffff)?,
             statement(libc::BPF_RET | libc::BPF_K, 0)?,
         ];

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use base::contract::Refused;
 use base::ethernet::Mac;
-use base::ip::{self, BadSource, FlowKey, Header, check_source, mss};
+use base::ip::{self, BadSource, FlowKey, Header, check_source, icmp, mss};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use guard::Guard;
@@ -36,7 +36,7 @@ use orphans::{Orphan, Orphans};
 
 use crate::auth::{GroupKey, Untrusted};
 use crate::hello::{self, Hello};
-use crate::neighbours::{self, Neighbours, Place};
+use crate::neighbours::{self, Departure, Neighbours, Place};
 use crate::{Link, Peer, PeerConfig, Relay};
 
 /// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), which
@@ -118,8 +118,8 @@ pub enum Event {
         place: Place,
         /// The neighbour's first address.
         address: Option<IpAddr>,
-        /// Whether the neighbour has said goodbye, and not fallen silent.
-        is_goodbye: bool,
+        /// Why.
+        why: Departure,
     },
     /// The peer did not acknowledge packets and HBH gave up on them.
     GaveUp {
@@ -280,7 +280,7 @@ impl Host {
             }
         }
         self.interfaces[index] = interface;
-        self.take_neighbours(now, false);
+        self.take_neighbours(now);
         let here: Vec<_> = self.neighbours.peers().filter(|(_, place)| place.0 == index).collect();
         for (peer, place) in here {
             let config = self.peer_config(place);
@@ -290,7 +290,8 @@ impl Host {
         }
     }
 
-    /// Takes what the station at `place` sent: an IP packet of our protocol, a hello or an HBH packet.
+    /// Takes what the station at `place` sent: an IP packet of our protocol, a hello or an HBH packet; or an ICMP error
+    /// by which a host says that it does not know this protocol.
     ///
     /// # Errors
     /// When a hello is refused, because an operator may want to know. Other refused frames are only counted.
@@ -301,18 +302,19 @@ impl Host {
         packet: &[u8],
     ) -> Result<(), hello::Malformed> {
         let protocol = self.relay.config().protocol;
-        let header = Header::parse(packet).ok().filter(|header| header.protocol == protocol);
-        let (Some(header), true) = (header, place.0 < self.interfaces.len()) else {
-            self.stats.received.frames_not_hbh += 1;
+        let header = Header::parse(packet).ok().filter(|_| place.0 < self.interfaces.len());
+        let Some(header) = header.filter(|header| header.protocol == protocol) else {
+            let is_refusal =
+                header.is_some_and(|header| self.is_refusal(now, place, &header, packet));
+            self.stats.received.frames_not_hbh += u64::from(!is_refusal);
             return Ok(());
         };
         let payload = &packet[header.len..header.total_len];
         if Hello::is_one(payload) {
             return match Hello::parse(payload, self.guard.key()) {
                 Ok(hello) => {
-                    let is_goodbye = hello.is_goodbye;
                     self.neighbours.handle_hello(now, place, hello);
-                    self.take_neighbours(now, is_goodbye);
+                    self.take_neighbours(now);
                     if let Some(peer) = self.neighbours.peer_at(place) {
                         self.relay.handle_alive(now, peer);
                     }
@@ -340,6 +342,7 @@ impl Host {
     }
 
     /// Takes an IP packet that leaves for `peer`, its TTL already decremented.
+            self.neighbours.handle_stranger(now, place);
     ///
     /// # Errors
     /// When the packet was not taken, which is counted. Only [`Refused::TooBig`] has to be answered: the packet may not
@@ -438,7 +441,7 @@ impl Host {
     pub fn handle_timeout(&mut self, now: Time) {
         self.relay.handle_timeout(now);
         self.neighbours.handle_timeout(now);
-        self.take_neighbours(now, false);
+        self.take_neighbours(now);
         if self.reroute_at.is_some_and(|at| at <= now) {
             self.reroute_at = None;
             self.needs_reroute = true;
@@ -523,7 +526,7 @@ impl Host {
             if let Some(&Known { place, .. }) = self.peers.up(peer)
                 && self.guard.seal(peer, out)
             {
-                self.neighbours.handle_sent(now, place);
+                self.neighbours.handle_sent(now, place, self.relay.patience(peer));
                 return Some(place.1);
             }
             self.stats.leaving.packets_unsealed += 1;
@@ -610,16 +613,28 @@ impl Host {
         self.stats
     }
 
-    /// Acts on neighbours that came up or went down; `is_goodbye` says whether the latter have said goodbye.
-    fn take_neighbours(&mut self, now: Time, is_goodbye: bool) {
+    /// Takes an ICMP error from the station at `place` if it says that the station's host does not know our protocol,
+    /// and the station is a neighbour that is up; returns whether it is.
+    fn is_refusal(&mut self, now: Time, place: Place, header: &Header, packet: &[u8]) -> bool {
+        let Some(report) = icmp::Report::of_packet(header, packet) else { return false };
+        let Some(peer) = self.neighbours.peer_at(place) else { return false };
+        report.error == Some(icmp::Error::ProtocolUnreachable)
+            && report.flow.protocol == self.relay.config().protocol
+            && report.flow.destination == header.source
+            && self.neighbours.addresses(place).contains(&header.source)
+            && self.neighbours.handle_refusal(now, place, self.relay.usual_round_trip(peer))
+    }
+
+    /// Acts on neighbours that came up or went down.
+    fn take_neighbours(&mut self, now: Time) {
         while let Some(event) = self.neighbours.poll_event() {
             let plain = match event {
                 neighbours::Event::Up(place, peer) => {
                     self.bring_up(now, place, peer);
                     continue;
                 }
-                neighbours::Event::Down(place, peer) => {
-                    self.take_down(now, place, peer, is_goodbye);
+                neighbours::Event::Down(place, peer, why) => {
+                    self.take_down(now, place, peer, why);
                     continue;
                 }
                 neighbours::Event::Measured(peer, report) => {
@@ -660,14 +675,14 @@ impl Host {
     }
 
     /// A neighbour is gone: waiting packets take other ways.
-    fn take_down(&mut self, now: Time, place: Place, peer: Peer, is_goodbye: bool) {
-        let silent = (!is_goodbye).then_some((peer, place));
+    fn take_down(&mut self, now: Time, place: Place, peer: Peer, why: Departure) {
+        let silent = (why == Departure::Lost).then_some((peer, place));
         let Self { relay, orphans, stats, .. } = self;
         relay.remove_peer(peer, |packet, from| adopt(now, orphans, stats, packet, from, silent));
         self.guard.remove_peer(peer);
         if let Some(known) = self.peers.remove(peer) {
             let address = known.addresses.first().copied();
-            self.events.push_back(Event::Down { place, address, is_goodbye });
+            self.events.push_back(Event::Down { place, address, why });
         }
         self.needs_ways = true;
     }

@@ -33,6 +33,22 @@ fn interface(node: usize) -> Interface {
     }
 }
 
+/// A host that starts at `now`.
+fn start(now: Time, node: usize, config: Config, seed: u64) -> Host {
+    let rng = |name| Rng::stream(seed, name);
+    let mut host = Host::new(config, rng("hbh"), rng("neighbours"));
+    host.handle_addresses(BTreeSet::from([address(node)]));
+    host.handle_interface(now, SEGMENT, Some(interface(node)));
+    host
+}
+
+/// The error by which the kernel of a host says that it does not know the packet's protocol.
+fn refusal(node: usize, packet: &[u8]) -> Vec<u8> {
+    let mut error = Vec::new();
+    assert!(icmp::Error::ProtocolUnreachable.emit(address(node), packet, &mut error));
+    error
+}
+
 /// A datagram with `len` octets behind the headers.
 fn datagram(from: IpAddr, to: IpAddr, len: usize) -> Vec<u8> {
     let mut packet = Vec::new();
@@ -49,11 +65,13 @@ fn segment_of_tcp(from: IpAddr, to: IpAddr) -> Vec<u8> {
     packet
 }
 
-/// Hosts on one segment; a host that is cut off neither hears others nor is heard.
+/// Hosts on one segment; a host that is cut off neither hears others nor is heard. A host whose HBH has ended has a
+/// kernel that does not know the protocol.
 struct Net {
     now: Time,
     hosts: Vec<Host>,
     is_cut: Vec<bool>,
+    has_ended: Vec<bool>,
     /// The packets restored at each host, with the neighbours that brought them.
     restored: Vec<Vec<(Vec<u8>, Option<Place>)>>,
     events: Vec<Vec<Event>>,
@@ -67,16 +85,13 @@ impl Net {
     fn with(nodes: usize, change: impl Fn(Config) -> Config) -> Self {
         let host = |node: usize| {
             let config = change(Config::new(crate::Config::new(Profile::Default)));
-            let rng = |name| Rng::stream(node as u64, name);
-            let mut host = Host::new(config, rng("hbh"), rng("neighbours"));
-            host.handle_addresses(BTreeSet::from([address(node)]));
-            host.handle_interface(Time::ZERO, SEGMENT, Some(interface(node)));
-            host
+            start(Time::ZERO, node, config, node as u64)
         };
         let mut net = Self {
             now: Time::ZERO,
             hosts: (0..nodes).map(host).collect(),
             is_cut: vec![false; nodes],
+            has_ended: vec![false; nodes],
             restored: vec![Vec::new(); nodes],
             events: vec![Vec::new(); nodes],
         };
@@ -98,12 +113,12 @@ impl Net {
     fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         while self.step() {}
-        while let Some(next) = self.hosts.iter().filter_map(Host::next_timeout).min()
+        while let Some(next) = self.running().filter_map(|host| host.next_timeout()).min()
             && next <= end
         {
             self.now = self.now.max(next);
             let now = self.now;
-            self.hosts.iter_mut().for_each(|host| host.handle_timeout(now));
+            self.running().for_each(|host| host.handle_timeout(now));
             while self.step() {}
             // Routes are the tests' own.
             if self.hosts.iter().any(Host::needs_routes) {
@@ -115,11 +130,18 @@ impl Net {
         self.now = end;
     }
 
+    /// The hosts whose HBH has not ended.
+    fn running(&mut self) -> impl Iterator<Item = &mut Host> {
+        let hosts = self.hosts.iter_mut().zip(&self.has_ended);
+        hosts.filter(|(_, has_ended)| !**has_ended).map(|(host, _)| host)
+    }
+
     /// Brings frames over; false when there are none.
     fn step(&mut self) -> bool {
         let now = self.now;
         let mut frames = Vec::new();
-        for (node, host) in self.hosts.iter_mut().enumerate() {
+        let running = self.hosts.iter_mut().enumerate().filter(|(node, _)| !self.has_ended[*node]);
+        for (node, host) in running {
             let mut out = Vec::new();
             while let Some(to) = host
                 .poll_hello(now, SEGMENT, &mut out)
@@ -128,13 +150,26 @@ impl Net {
                 frames.push((node, to, out.clone()));
             }
         }
+        let mut errors = Vec::new();
         for (from, to, frame) in &frames {
+            for (node, _) in self.has_ended.iter().enumerate().filter(|(_, has_ended)| **has_ended)
+            {
+                let is_own = Header::parse(frame).unwrap().destination == address(node);
+                if is_own && *to == mac(node) && !self.is_cut[node] && !self.is_cut[*from] {
+                    errors.push((node, mac(*from), refusal(node, frame)));
+                }
+            }
             for (node, host) in self.hosts.iter_mut().enumerate() {
                 let is_for = *to == Mac::EVERYONE || *to == mac(node);
+                let is_for = is_for && !self.has_ended[node];
                 if node != *from && is_for && !self.is_cut[node] && !self.is_cut[*from] {
                     let _ = host.handle_frame(now, place(*from), frame);
                 }
             }
+        }
+        for (from, to, error) in errors {
+            let node = (0..self.hosts.len()).find(|&node| mac(node) == to).unwrap();
+            let _ = self.hosts[node].handle_frame(now, place(from), &error);
         }
         for (node, host) in self.hosts.iter_mut().enumerate() {
             self.events[node].extend(std::iter::from_fn(|| host.poll_event()));
@@ -276,7 +311,7 @@ fn a_packet_of_another_waits_with_its_neighbour_while_only_own_ones_are_searched
 
 #[test]
 fn after_a_goodbye_packets_go_plain_and_after_silence_another_way_or_wait() {
-    for is_goodbye in [true, false] {
+    for (is_goodbye, why) in [(true, Departure::Goodbye), (false, Departure::Lost)] {
         let mut net = Net::new(2);
         net.is_cut = vec![true; 2];
         net.send(0, 1, &segment_of_tcp([10, 9, 0, 1].into(), [10, 9, 0, 2].into())).unwrap();
@@ -292,7 +327,7 @@ fn after_a_goodbye_packets_go_plain_and_after_silence_another_way_or_wait() {
                 net.hosts[0].handle_timeout(net.now);
             }
         }
-        let down = Event::Down { place: place(1), address: Some(address(1)), is_goodbye };
+        let down = Event::Down { place: place(1), address: Some(address(1)), why };
         assert_eq!(std::iter::from_fn(|| net.hosts[0].poll_event()).last(), Some(down));
 
         // The kernel's route still leads to the neighbour.
@@ -310,6 +345,82 @@ fn after_a_goodbye_packets_go_plain_and_after_silence_another_way_or_wait() {
             "it goes at last, whatever the way"
         );
     }
+}
+
+#[test]
+fn packets_go_plain_at_once_where_the_kernel_says_that_hbh_has_ended() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    for _ in 0..40 {
+        net.send(0, 1, &packet).unwrap();
+        net.run(Duration::from_millis(500));
+    }
+    net.has_ended[1] = true;
+    let start = net.now;
+
+    net.send(0, 1, &packet).unwrap();
+    while net.hosts[0].peer_at(place(1)).is_some() {
+        net.run(Duration::from_millis(1));
+    }
+
+    let down = Event::Down { place: place(1), address: Some(address(1)), why: Departure::Ended };
+    assert_eq!(net.events[0].last(), Some(&down));
+    assert!(net.now.since(start) <= Duration::from_millis(300), "{:?}", net.now.since(start));
+    // The kernel's route still leads to the neighbour, whose kernel forwards.
+    net.hosts[0].handle_routes(net.now, |_, _| NextHop::Address(SEGMENT, address(1)));
+    assert_eq!(net.returned(0).len(), 1);
+}
+
+#[test]
+fn a_forged_error_ends_nothing_while_the_neighbour_answers() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    net.send(0, 1, &packet).unwrap();
+    net.run(Duration::from_secs(1));
+    let mut message = Vec::new();
+    Spec::new(address(0), address(1), protocol::EXPERIMENT).emit(8, &mut message);
+    message.extend([0; 8]);
+
+    let forged = refusal(1, &message);
+    let sent = net.hosts[0].neighbours().stats().hellos_sent;
+    for _ in 0..100 {
+        net.hosts[0].handle_frame(net.now, place(1), &forged).unwrap();
+    }
+    net.run(Duration::from_secs(1));
+
+    let stats = net.hosts[0].neighbours().stats();
+    let counted = (stats.refusals_received, stats.refusals_refuted, stats.neighbours_down);
+    assert_eq!(counted, (100, 1, 0));
+    assert!(stats.hellos_sent - sent <= 3, "{stats:?}");
+
+    // Errors about other protocols, of other hosts and damaged ones say nothing.
+    let of_udp = refusal(1, &datagram(address(0), address(1), 8));
+    let mut damaged = forged.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let not_hbh = net.hosts[0].stats().received.frames_not_hbh;
+    for (from, error) in [(1, of_udp), (1, damaged), (9, forged)] {
+        net.hosts[0].handle_frame(net.now, place(from), &error).unwrap();
+    }
+    assert_eq!(net.hosts[0].stats().received.frames_not_hbh, not_hbh + 3);
+    assert_eq!(net.hosts[0].neighbours().stats().refusals_received, 100);
+}
+
+#[test]
+fn a_host_that_starts_again_says_so_to_whom_takes_it_for_its_former_life() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    let config = Config::new(crate::Config::new(Profile::Default));
+    net.hosts[1] = start(net.now, 1, config, 7);
+    // Its first hello is lost.
+    net.hosts[1].poll_hello(net.now, SEGMENT, &mut Vec::new()).unwrap();
+
+    net.send(0, 1, &packet).unwrap();
+    net.run(Duration::from_millis(150));
+
+    assert!(net.hosts[1].stats().received.frames_unknown_peer >= 1);
+    let kinds = net.events[0].iter().map(|event| matches!(event, Event::Up { .. }));
+    assert_eq!(kinds.collect::<Vec<_>>(), [true, false, true], "{:?}", net.events[0]);
+    assert!(net.hosts[1].peer_at(place(0)).is_some());
 }
 
 #[test]
@@ -387,6 +498,7 @@ fn hellos_measure_a_link_only_where_they_fare_as_other_packets() {
 #[test]
 fn with_a_key_strangers_are_neither_neighbours_nor_heard() {
     let key = Some(GroupKey::new(&[7; 32]));
+    net.has_ended.push(false);
     let mut net = Net::with(2, |config| Config { key: key.clone(), ..config });
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
     net.send(0, 1, &packet).unwrap();

@@ -6,10 +6,13 @@
 //!        ▲                         │  ◀──────────────────────────────────────│
 //!        │                         │     its session is another               │
 //!        └─────────────────────────┴──────────────────────────────────────────┘
-//!             silence, goodbye, it started again, or it does not hear us
+//!             silence, goodbye, it ended, it started again, or it does not hear us
 //! ```
 //! A neighbour that fell silent while packets went to it is missed: for many minutes we ask whether
 //! it is back, so that the neighbour is up again as soon as the link is.
+//!
+//! A neighbour that does not answer packets in its usual time is asked alone, which makes the kernel of a host whose HBH
+//! has ended say so (ICMP). Anybody can forge such an error: it counts if the question stays without an answer.
 //!
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
@@ -52,6 +55,14 @@ const ANSWER_SPREAD: Duration = Duration::from_millis(10);
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
+/// Questions to a neighbour alone since it was heard, at most: a radio repeats each of them to a departed neighbour.
+const MOST_ASKED: u8 = 3;
+/// Between the first two of these questions; twice as long between the others.
+const ASK_INTERVAL: Duration = Duration::from_millis(200);
+/// The answer to a question comes at most so much later than the error that the kernel of a host without HBH sends.
+const ANSWER_WITHIN: Duration = Duration::from_millis(40);
+/// Packets of a station that is no neighbour cause a hello to everyone no more often than this.
+const STRANGER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -83,7 +94,7 @@ pub enum Event {
     /// A station claims an address of a neighbour that is up.
     Disputed(Place),
     /// A neighbour does not speak HBH any more, or starts it afresh.
-    Down(Place, Peer),
+    Down(Place, Peer, Departure),
     /// A neighbour that does not run the same HBH.
     Incompatible(Place),
     /// The link to an HBH neighbour, as measured by its hellos.
@@ -92,6 +103,17 @@ pub enum Event {
     Misplaced(Place),
     /// A neighbour speaks HBH.
     Up(Place, Peer),
+}
+
+/// Why a neighbour is no longer up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Departure {
+    /// Its host says that nothing there speaks HBH any more: packets reach the host as plain IP.
+    Ended,
+    /// It has said goodbye.
+    Goodbye,
+    /// It is not heard any more, does not hear us, started again, or its interface is gone.
+    Lost,
 }
 
 /// A neighbour's place: the position of our interface, and the neighbour's hardware address there.
@@ -119,6 +141,10 @@ base::counters! {
         pub hellos_stale: counter(messages);
         /// ... of those, ignored because of too many neighbours.
         pub hellos_full: counter(messages);
+        /// Errors by which the host of a neighbour says that it speaks no HBH any more.
+        pub refusals_received: counter(messages);
+        /// Times that the neighbour answered nevertheless: such errors were late or forged.
+        pub refusals_refuted: counter(times);
         /// Stations forgotten that were merely heard, because there were too many.
         pub neighbours_evicted: counter(stations);
         /// Times a neighbour came up.
@@ -153,6 +179,8 @@ struct Interface {
     station: Mac,
     addresses: Vec<IpAddr>,
     hello_at: Option<Time>,
+    /// When the last hello to everyone was sent.
+    hello_sent: Option<Time>,
     is_running: bool,
     /// The last neighbour that a hello named, when there are too many for one.
     named: Option<Mac>,
@@ -206,7 +234,7 @@ impl Neighbours {
             let gone: Vec<Place> =
                 self.known.keys().copied().filter(|p| p.0 == interface).collect();
             for place in gone {
-                self.forget(now, place);
+                self.forget(now, place, Departure::Lost);
             }
         }
         self.note_due();
@@ -248,8 +276,7 @@ impl Neighbours {
         }
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         neighbour.counter = hello.counter;
-        neighbour.heard = now;
-        neighbour.is_doubted = false;
+        self.stats.refusals_refuted += u64::from(neighbour.handle_heard(now));
         neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
@@ -263,7 +290,7 @@ impl Neighbours {
         if is_afresh {
             neighbour.its_session = its_session;
             neighbour.answer_at = Some(at);
-            self.take_down(now, place);
+            self.take_down(now, place, Departure::Lost);
         }
         let session = self.known.get(&place).map(|neighbour| neighbour.session);
         if us.is_some_and(|us| Some(us.echo) == session) {
@@ -278,13 +305,13 @@ impl Neighbours {
     /// Notes that the station at `place` sent a valid HBH packet.
     pub fn handle_alive(&mut self, now: Time, place: Place) {
         if let Some(neighbour) = self.known.get_mut(&place) {
-            neighbour.heard = now;
-            neighbour.is_doubted = false;
+            self.stats.refusals_refuted += u64::from(neighbour.handle_heard(now));
         }
     }
 
-    /// Takes that a packet is sent to the station at `place`.
-    pub fn handle_sent(&mut self, now: Time, place: Place) {
+    /// Takes that a packet is sent to the station at `place`, which answers packets within `patience` if it can; `None`
+    /// if nobody knows.
+    pub fn handle_sent(&mut self, now: Time, place: Place, patience: Option<Duration>) {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         neighbour.used = now;
         if !neighbour.is_doubted && now.since(neighbour.heard) > DOUBT_AFTER {
@@ -295,6 +322,13 @@ impl Neighbours {
     }
 
     /// Acts on what is due.
+        if let Some(patience) = patience
+            && neighbour.is_overdue(now, patience)
+            && neighbour.may_be_asked(now)
+        {
+            neighbour.ask(now);
+            self.due = earliest(self.due, Some(now));
+        }
     pub fn handle_timeout(&mut self, now: Time) {
         if !self.is_due(now) {
             return;
@@ -303,15 +337,59 @@ impl Neighbours {
         let silent: Vec<Place> = self
             .known
             .iter()
+    /// Takes the word of the host of a neighbour at `place`, a `round_trip` away, that nothing there speaks HBH any
+    /// more. Returns whether there is such a neighbour.
+    ///
+    /// The word may be late or forged, so the neighbour is asked, and goes if no answer comes.
+    pub fn handle_refusal(&mut self, now: Time, place: Place, round_trip: Duration) -> bool {
+        let neighbour = self.known.get_mut(&place).filter(|neighbour| neighbour.peer.is_some());
+        let Some(neighbour) = neighbour else { return false };
+        self.stats.refusals_received += 1;
+        // Forged errors cause no more questions than this.
+        let may_count = neighbour.asked > 0 || now.since(neighbour.asked_at) >= ASK_INTERVAL;
+        if neighbour.ends_at.is_none() && may_count {
+            if neighbour.asked == 0 {
+                neighbour.ask(now);
+            }
+            let answered = neighbour.asked_at + round_trip * 5 / 4;
+            neighbour.ends_at = Some(now.max(answered) + ANSWER_WITHIN);
+            self.note_due();
+        }
+        true
+    }
+
+    /// Takes that the station at `place`, no neighbour, sent an HBH packet: it may take us for what we were before a
+    /// restart, and finds out by a hello.
+    pub fn handle_stranger(&mut self, now: Time, place: Place) {
+        let Some(interface) = self.interfaces.get_mut(place.0) else { return };
+        if self.config.profile == Profile::Paper || !interface.is_running {
+            return;
+        }
+        match self.known.get_mut(&place) {
+            Some(neighbour) if neighbour.peer.is_some() => return,
+            Some(neighbour) => {
+                let at = neighbour.may_answer_at(now);
+                neighbour.answer_at = earliest(neighbour.answer_at, Some(at));
+            }
+            None => {
+                let at = interface.hello_sent.map_or(now, |sent| now.max(sent + STRANGER_INTERVAL));
+                interface.hello_at = earliest(interface.hello_at, Some(at));
+            }
+        }
+        self.note_due();
+    }
+
             .filter(|(_, neighbour)| neighbour.expires_at(hold) <= now)
             .map(|(&place, _)| place)
             .collect();
         for place in silent {
-            let is_missed = self.known.get(&place).is_some_and(Neighbour::is_missed);
-            if is_missed {
-                self.take_down(now, place);
+            let Some(neighbour) = self.known.get(&place) else { continue };
+            if neighbour.ends_at.is_some_and(|at| at <= now) {
+                self.forget(now, place, Departure::Ended);
+            } else if neighbour.is_missed() {
+                self.take_down(now, place, Departure::Lost);
             } else {
-                self.forget(now, place);
+                self.forget(now, place, Departure::Lost);
             }
         }
         self.note_due();
@@ -408,7 +486,7 @@ impl Neighbours {
         let hold = self.config.hold;
         self.due = self.known.values().fold(hellos, |at, neighbour| {
             let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
-            earliest(at, due)
+            earliest(at, earliest(due, neighbour.ask_at))
         });
     }
 }
@@ -429,6 +507,7 @@ impl Interface {
 
 fn places_on(interface: usize) -> std::ops::RangeInclusive<Place> {
     (interface, Mac([0; 6]))..=(interface, Mac::EVERYONE)
+            hello_sent: None,
 }
 
 #[cfg(test)]
@@ -471,9 +550,19 @@ impl Neighbours {
         let (&place, neighbour) = self
             .known
             .range_mut(places_on(interface))
+            self.interfaces[interface].hello_sent = Some(now);
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
         neighbour.answer_at = None;
         neighbour.answered = now;
+        let mut known = self.known.range_mut(places_on(interface));
+        if let Some((&place, neighbour)) =
+            known.find(|(_, neighbour)| neighbour.ask_at.is_some_and(|at| at <= now))
+        {
+            neighbour.ask_at = None;
+            let named = vec![neighbour.as_heard(now)];
+            self.stats.hellos_sent += 1;
+            return Some((place.1, self.hello(interface, true, true, named)));
+        }
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || challenger.is_some();
         let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
@@ -584,7 +673,7 @@ impl Neighbours {
                 known.answer_at = Some(known.may_answer_at(now) + self.rng.within(ANSWER_SPREAD));
                 return false;
             }
-            Some(known) if known.peer.is_some() => self.forget(now, place),
+            Some(known) if known.peer.is_some() => self.forget(now, place, Departure::Lost),
             Some(_) => {
                 self.known.remove(&place);
             }
@@ -612,7 +701,7 @@ impl Neighbours {
         let Some(known) = self.known.get(&place) else { return };
         let is_ours = us.is_some_and(|us| us.echo == known.session);
         if known.boot == hello.boot && hello.counter > known.counter && is_ours {
-            self.forget(now, place);
+            self.forget(now, place, Departure::Goodbye);
         } else {
             self.stats.hellos_stale += 1;
         }
@@ -669,13 +758,13 @@ impl Neighbours {
         if now.since(idle.used) < self.config.hold {
             return false;
         }
-        self.forget(now, place);
+        self.forget(now, place, Departure::Lost);
         true
     }
 
     /// Ends the conversation with a neighbour, if there is one; the next conversation has another number, so that
     /// messages of the old conversation do not count.
-    fn take_down(&mut self, now: Time, place: Place) {
+    fn take_down(&mut self, now: Time, place: Place, why: Departure) {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         if let Some(peer) = neighbour.peer.take() {
             self.sessions.renew(now);
@@ -683,12 +772,12 @@ impl Neighbours {
             self.places.remove(&peer);
             self.by_address.retain(|_, of| *of != peer);
             self.stats.neighbours_down += 1;
-            self.events.push_back(Event::Down(place, peer));
+            self.events.push_back(Event::Down(place, peer, why));
         }
     }
 
-    fn forget(&mut self, now: Time, place: Place) {
-        self.take_down(now, place);
+    fn forget(&mut self, now: Time, place: Place, why: Departure) {
+        self.take_down(now, place, why);
         self.known.remove(&place);
         // The session number that the station last heard from us must bring nobody up again.
         self.sessions.renew(now);
@@ -798,6 +887,15 @@ struct Neighbour {
 
 impl Neighbour {
     fn new(now: Time, boot: u64, session: u32) -> Self {
+    /// When the first packet was sent there that nothing has answered.
+    unanswered_since: Option<Time>,
+    /// Questions to the station alone since it was heard, and when the last one was asked.
+    asked: u8,
+    asked_at: Time,
+    /// When such a question is due.
+    ask_at: Option<Time>,
+    /// When the station is gone unless it is heard before: its host says that nothing there speaks HBH.
+    ends_at: Option<Time>,
         Self {
             boot,
             counter: 0,
@@ -818,6 +916,11 @@ impl Neighbour {
 
     /// When an answer may go there, at the earliest.
     fn may_answer_at(&self, now: Time) -> Time {
+            unanswered_since: None,
+            asked: 0,
+            asked_at: now,
+            ask_at: None,
+            ends_at: None,
         now.max(self.answered + ANSWER_INTERVAL)
     }
 
@@ -825,6 +928,37 @@ impl Neighbour {
     fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
         let is_agreed = us.is_some_and(|us| us.echo == self.session)
             || (us.is_none() && is_partial && self.peer.is_some());
+    /// Something came from it; returns whether its host has said that nothing would.
+    fn handle_heard(&mut self, now: Time) -> bool {
+        self.heard = now;
+        self.is_doubted = false;
+        (self.unanswered_since, self.asked, self.ask_at) = (None, 0, None);
+        self.ends_at.take().is_some()
+    }
+
+    /// Notes that a packet is sent; returns whether no packet was answered for longer than its `patience`.
+    ///
+    /// What needs an answer is sent again in that time. If nothing was sent for twice the time, the packets before
+    /// needed none: they were acknowledgements.
+    fn is_overdue(&mut self, now: Time, patience: Duration) -> bool {
+        if now.since(self.used) > patience * 2 {
+            self.unanswered_since = None;
+        }
+        now.since(*self.unanswered_since.get_or_insert(now)) >= patience
+    }
+
+    /// Whether it has not been asked too often, or a moment ago.
+    fn may_be_asked(&self, now: Time) -> bool {
+        let pause =
+            if self.asked == 0 { Duration::ZERO } else { ASK_INTERVAL * (1 << (self.asked - 1)) };
+        self.peer.is_some() && self.asked < MOST_ASKED && now.since(self.asked_at) >= pause
+    }
+
+    /// Has the station alone asked whether it is there.
+    fn ask(&mut self, now: Time) {
+        (self.asked, self.asked_at, self.ask_at) = (self.asked + 1, now, Some(now));
+    }
+
         if wants_answer || !is_agreed {
             self.answer_at = Some(at);
         }
@@ -838,7 +972,8 @@ impl Neighbour {
             (true, None) => TCP_LIFETIME,
             _ => hold,
         };
-        self.heard + silence
+        let silent = self.heard + silence;
+        self.ends_at.map_or(silent, |at| at.min(silent))
     }
 
     /// Whether packets go there, and nothing comes.

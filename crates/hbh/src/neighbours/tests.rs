@@ -68,7 +68,7 @@ fn silence_is_noticed_sooner_while_packets_go_there() {
 
     let mut story = Vec::new();
     while story.is_empty() {
-        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.left.handle_sent(pair.now, (0, mac(1)), None);
         story = pair.run(Duration::from_millis(100), |from_left| !from_left);
     }
 
@@ -77,13 +77,38 @@ fn silence_is_noticed_sooner_while_packets_go_there() {
 }
 
 #[test]
+fn only_whoever_owes_an_answer_is_asked_alone_and_three_times_at_most() {
+    let patience = Some(Duration::from_millis(50));
+    let asked = |pauses: &[u64]| {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        pair.left.handle_alive(pair.now, (0, mac(1)));
+        let mut questions = 0;
+        for &pause in pauses {
+            pair.left.handle_sent(pair.now, (0, mac(1)), patience);
+            pair.left.handle_timeout(pair.now);
+            while let Some((to, _)) = pair.left.poll_transmit(pair.now, 0) {
+                questions += u32::from(to == mac(1));
+            }
+            pair.now += Duration::from_millis(pause);
+        }
+        questions
+    };
+
+    assert_eq!(asked(&[10, 10, 10, 10]), 0, "too early");
+    assert_eq!(asked(&[50, 50, 50]), 1, "not again for a while");
+    assert_eq!(asked(&[60; 50]), 3);
+    assert_eq!(asked(&[500, 500]), 0, "an acknowledgement needs no answer");
+}
+
+#[test]
 fn a_neighbour_that_is_missed_is_up_within_a_second_of_its_return() {
     for outage in [15, 60, 600] {
         let mut pair = Pair::new();
         pair.run(Duration::from_secs(5), |_| false);
-        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.left.handle_sent(pair.now, (0, mac(1)), None);
         pair.run(Duration::from_secs(2), |_| true);
-        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.left.handle_sent(pair.now, (0, mac(1)), None);
         pair.run(Duration::from_secs(outage), |_| true);
         assert_eq!(pair.left.peer_at((0, mac(1))), None, "{outage} s");
 
@@ -99,7 +124,7 @@ fn a_neighbour_that_is_missed_is_forgotten_in_the_end() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
     pair.run(Duration::from_secs(2), |_| true);
-    pair.left.handle_sent(pair.now, (0, mac(1)));
+    pair.left.handle_sent(pair.now, (0, mac(1)), None);
 
     pair.run(Duration::from_secs(930), |_| true);
     let before = pair.left.stats().hellos_sent;

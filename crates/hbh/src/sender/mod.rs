@@ -1006,7 +1006,7 @@ impl Sender {
 
     /// How long a silent peer is left alone between two probes.
     pub fn probe_interval(&self, peer: &PeerPath, config: &Config) -> Duration {
-        PROBE_INTERVAL.max(peer.rtt().timeout(0) + longest_ack_wait(peer, config))
+        PROBE_INTERVAL.max(peer.rtt().timeout(0) + peer.longest_ack_wait(config))
     }
 
     /// When nothing has been heard for too long.
@@ -1021,7 +1021,7 @@ impl Sender {
                     return Some(self.last_sent + self.first_silence(rtt, config));
                 }
                 let backoffs = self.expiries.min(BACKOFFS);
-                let usual = rtt.timeout(backoffs) + longest_ack_wait(peer, config);
+                let usual = rtt.timeout(backoffs) + peer.longest_ack_wait(config);
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
             }
             Profile::Paper => self
@@ -1054,16 +1054,6 @@ impl Sender {
 
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);
-
-/// How long a peer's acknowledgement may wait.
-///
-/// The peer uses its own measurement of the round trip, which may be longer than ours. If the peer waits for many round
-/// trips, the difference counts.
-fn longest_ack_wait(peer: &PeerPath, config: &Config) -> Duration {
-    let is_patient = peer.is_patient(config);
-    let ours = config.ack_wait(peer.rtt().known(is_patient), is_patient);
-    if is_patient { ours + ours / 4 } else { ours }
-}
 
 // Uses an idle link for a flow's packets in flight, and lets short packets ride on later ones.
 

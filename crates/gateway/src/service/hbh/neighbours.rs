@@ -3,7 +3,7 @@
 use base::time::Time;
 use hbh::hello::Malformed;
 use hbh::host::{Event, Reason};
-use hbh::neighbours::Place;
+use hbh::neighbours::{Departure, Place};
 use tracing::{debug, info, warn};
 
 use super::Hbh;
@@ -22,15 +22,15 @@ impl Hbh {
                     }
                     debug!(%mac, %address, "neighbour");
                 }
-                Event::Down { place: (position, mac), address, is_goodbye } => {
+                Event::Down { place: (position, mac), address, why } => {
                     self.firewall.remove_neighbour(position, mac);
                     if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
                         let interface = self.ports.name(position);
                         let address = address.map(tracing::field::display);
-                        let why = if is_goodbye {
-                            "it has said goodbye"
-                        } else {
-                            "it is not heard any more, or its interface is gone"
+                        let why = match why {
+                            Departure::Ended => "its host speaks no HBH any more",
+                            Departure::Goodbye => "it has said goodbye",
+                            Departure::Lost => "it is not heard any more, or its interface is gone",
                         };
                         info!(
                             address,

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
 use base::ip::icmp::Report;
-use base::ip::{Checksum, Header, protocol};
+use base::ip::{Header, protocol};
 use base::time::Time;
 use manet::host::Host;
 use tracing::trace;
@@ -71,10 +71,5 @@ impl AsFd for Inlet {
 
 /// Reads an ICMP error.
 fn report(packet: &[u8]) -> Option<Report> {
-    let header = Header::parse(packet).ok().filter(|it| it.protocol == protocol::ICMP)?;
-    let message = packet.get(header.len..header.total_len)?;
-    if Checksum::default().with(message).finish() != 0 {
-        return None;
-    }
-    Report::parse(&header, message)
+    Report::of_packet(&Header::parse(packet).ok()?, packet)
 }

@@ -64,7 +64,7 @@ fn stations_that_nothing_is_sent_to_make_room() {
         gateway.handle_alive(now, (0, mac(station)));
     }
     for station in 3..12 {
-        gateway.handle_sent(now, (0, mac(station)));
+        gateway.handle_sent(now, (0, mac(station)), None);
     }
     now += Duration::from_secs(1);
     let is_later = meet(&mut gateway, now, 13);
