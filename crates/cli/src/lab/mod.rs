@@ -142,7 +142,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             if worlds.is_given() {
                 return Err(misuse(
-                    "--service, --kind and --world belong to `trackway lab run worlds`",
+                    "--service, --kind, --repeats and --world belong to `trackway lab run worlds`",
                 ));
             }
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;

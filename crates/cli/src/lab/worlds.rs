@@ -1,6 +1,6 @@
 //! `trackway lab run worlds`: services beside plain IP in networks drawn at random.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,6 +29,10 @@ pub struct Only {
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
 
+    /// Run each world so often, and compare the means: chance moves the ratio of a single run [default: 1].
+    #[arg(long, value_name = "TIMES")]
+    repeats: Option<NonZeroU32>,
+
     /// Run only the world with this index.
     #[arg(long, value_name = "INDEX", conflicts_with_all = ["kind", "runs", "quick"])]
     world: Option<u32>,
@@ -36,7 +40,10 @@ pub struct Only {
 
 impl Only {
     pub fn is_given(&self) -> bool {
-        self.service.is_some() || self.kind.is_some() || self.world.is_some()
+        self.service.is_some()
+            || self.kind.is_some()
+            || self.repeats.is_some()
+            || self.world.is_some()
     }
 }
 
@@ -59,7 +66,8 @@ pub fn run(
     output: &Output<'_>,
 ) -> anyhow::Result<ExitCode> {
     let services = only.service.map_or_else(|| Service::ALL.to_vec(), |service| vec![service]);
-    let selection = Selection { family, runs, kind: only.kind, index: only.world, services, jobs };
+    let (kind, index, repeats) = (only.kind, only.world, only.repeats.unwrap_or(NonZeroU32::MIN));
+    let selection = Selection { family, runs, kind, index, repeats, services, jobs };
     if let Some(out) = output.out {
         output::make_folder(out)?;
     }

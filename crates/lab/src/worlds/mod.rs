@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A world is a function of its family of seeds and its index. Plain IP and the services meet the same network, the same
-//! traffic and the same random streams of each link.
+//! traffic and the same random streams of each link. Chance moves the ratio of a single run; repeats have other streams.
 
 mod results;
 #[cfg(test)]
@@ -15,7 +15,7 @@ mod tests;
 mod trial;
 mod world;
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::AtomicBool;
 
 pub use results::{Results, Row};
@@ -39,6 +39,8 @@ pub struct Selection {
     pub kind: Option<Kind>,
     /// This world alone.
     pub index: Option<u32>,
+    /// How often each world is run, with plain IP and with each service.
+    pub repeats: NonZeroU32,
     /// The services to compare with plain IP, in this order.
     pub services: Vec<Service>,
     /// Worlds at work at once.
@@ -71,10 +73,11 @@ impl Selection {
         let progress = progress(indices.len());
         let work = |at: usize| -> anyhow::Result<Vec<Row>> {
             let world = World::draw(self.family, indices[at]);
-            let plain = world.measure(None)?;
-            let row = |service: &Service| {
-                let ours = world.measure(Some(*service))?;
-                Ok(Row { world: world.clone(), service: *service, plain: plain.clone(), ours })
+            let repeats = self.repeats;
+            let plain = world.measure(None, repeats)?;
+            let row = |&service: &Service| {
+                let ours = world.measure(Some(service), repeats)?;
+                Ok(Row { world: world.clone(), repeats, service, plain: plain.clone(), ours })
             };
             self.services.iter().map(row).collect()
         };

@@ -1,5 +1,7 @@
 //! What the runs say: quantiles of ratios, the worst worlds, a picture, and rows for programs.
 
+use std::num::NonZeroU32;
+
 use base::quantity::whole;
 use serde::Serialize;
 
@@ -22,6 +24,8 @@ const DRAWN: [f64; 2] = [0.05, 20.0];
 pub struct Row {
     /// The world.
     pub world: World,
+    /// How many runs the measures are the mean of.
+    pub repeats: NonZeroU32,
     /// The service.
     pub service: Service,
     /// What plain IP did.
@@ -40,8 +44,14 @@ impl Row {
     /// The command that runs this world again.
     #[must_use]
     pub fn command(&self) -> String {
-        let Self { world: World { family, index, .. }, service, .. } = self;
-        format!("trackway lab run worlds --seed {family} --world {index} --service {service}")
+        let Self { world: World { family, index, .. }, repeats, service, .. } = self;
+        let repeats = match repeats.get() {
+            1 => String::new(),
+            repeats => format!(" --repeats {repeats}"),
+        };
+        format!(
+            "trackway lab run worlds --seed {family} --world {index} --service {service}{repeats}"
+        )
     }
 }
 

@@ -1,4 +1,4 @@
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::AtomicBool;
 
 use base::quantity::BitRate;
@@ -56,6 +56,7 @@ fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
         runs: 2,
         kind: Some(Kind::Jitter),
         index: None,
+        repeats: NonZeroU32::MIN,
         services: Service::ALL.to_vec(),
         jobs: NonZeroUsize::new(jobs).unwrap(),
     };
@@ -73,6 +74,32 @@ fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
         assert_eq!(World::draw(3, row.world.index), row.world);
         assert!(row.world.kinds().contains(&Kind::Jitter));
     }
+}
+
+#[test]
+fn repeats_have_other_chances_in_the_same_world() {
+    let lossy = |index: &u32| World::draw(3, *index).kinds().contains(&Kind::Jitter);
+    let world = World::draw(3, (0..).find(lossy).unwrap());
+    let measure = |repeats| world.measure(None, NonZeroU32::new(repeats).unwrap()).unwrap();
+
+    let (once, twice) = (measure(1), measure(2));
+    let again = Measured { time: 2.0 * twice.time - once.time, ..once.clone() };
+
+    assert_eq!(twice.is_whole, once.is_whole);
+    assert!((again.time / once.time - 1.0).abs() > 1e-6, "the same chance twice: {once:?}");
+    assert!((again.time / once.time - 1.0).abs() < 1.0, "another world: {once:?} {again:?}");
+    assert!(twice.events > once.events);
+}
+
+#[test]
+fn a_mean_of_runs_has_what_the_world_has() {
+    let run = |time, voice| Measured { time, is_whole: time < 3.0, voice, ..Measured::default() };
+
+    let mean = Measured::mean(&[run(1.0, Some(0.2)), run(4.0, Some(0.6))]);
+
+    assert_eq!((mean.time, mean.voice, mean.udp), (2.5, Some(0.4), None));
+    assert!(!mean.is_whole);
+    assert_eq!(Measured::mean(&[run(1.0, None)]), run(1.0, None));
 }
 
 #[test]
@@ -120,6 +147,7 @@ fn an_equal_part_is_what_each_flow_in_one_direction_has_of_the_bottleneck() {
 fn tables_list_each_kind_that_ran_and_the_worst_first() {
     let row = |index, time| Row {
         world: World::draw(4, index),
+        repeats: NonZeroU32::MIN.saturating_add(7),
         service: Service::Hbh,
         plain: Measured { time: 1.0, is_whole: true, ..Measured::default() },
         ours: Measured { time, is_whole: true, ..Measured::default() },
@@ -132,5 +160,6 @@ fn tables_list_each_kind_that_ran_and_the_worst_first() {
     assert_eq!(all.rows[0], ["time", "3", "0.50", "1.00", "7.00", "7.00", "7.00"]);
     assert!(kinds.rows.len() > 2, "{kinds:?}");
     assert_eq!(worst.rows[0][0], "7.00");
-    assert_eq!(worst.rows[0][3], "trackway lab run worlds --seed 4 --world 1 --service hbh");
+    let command = "trackway lab run worlds --seed 4 --world 1 --service hbh --repeats 8";
+    assert_eq!(worst.rows[0][3], command);
 }

@@ -1,6 +1,7 @@
 //! One run of a world, over plain IP or with a service.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -169,6 +170,30 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The mean of runs in the same world, of which there is at least one.
+    #[must_use]
+    pub fn mean(runs: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        let mean_if_had = |of: fn(&Self) -> Option<f64>| -> Option<f64> {
+            let values = runs.iter().map(of).collect::<Option<Vec<f64>>>()?;
+            Some(values.iter().sum::<f64>() / values.len() as f64)
+        };
+        Self {
+            time: mean(|run| run.time),
+            is_whole: runs.iter().all(|run| run.is_whole),
+            after_outage: mean_if_had(|run| run.after_outage),
+            requests: mean_if_had(|run| run.requests),
+            voice: mean_if_had(|run| run.voice),
+            udp: mean_if_had(|run| run.udp),
+            neighbour: mean_if_had(|run| run.neighbour),
+            equal_part: mean_if_had(|run| run.equal_part),
+            packets: mean(|run| run.packets),
+            octets: mean(|run| run.octets),
+            events: runs.iter().map(|run| run.events).sum(),
+            hash: runs.iter().fold(0, |hash: u64, run| hash.rotate_left(1) ^ run.hash),
+        }
+    }
+
     /// The value of a measure, if the world has it.
     #[must_use]
     pub fn value(&self, measure: Measure) -> Option<f64> {
@@ -199,13 +224,23 @@ impl Measured {
 }
 
 impl World {
-    /// Runs the world over plain IP, or with a service.
+    /// Runs the world as often as asked over plain IP, or with a service; the result is the mean.
     ///
     /// # Errors
     /// When the network cannot be built.
-    pub fn measure(&self, service: Option<Service>) -> anyhow::Result<Measured> {
-        let plan = self.plan(service);
-        let mut built = plan.build(self.seed())?;
+    pub fn measure(
+        &self,
+        service: Option<Service>,
+        repeats: NonZeroU32,
+    ) -> anyhow::Result<Measured> {
+        let runs = (0..repeats.get()).map(|turn| self.measure_once(service, turn));
+        Ok(Measured::mean(&runs.collect::<anyhow::Result<Vec<_>>>()?))
+    }
+
+    fn measure_once(&self, service: Option<Service>, turn: u32) -> anyhow::Result<Measured> {
+        let seed = self.seed(turn);
+        let plan = self.plan(service, seed);
+        let mut built = plan.build(seed)?;
         self.plan_changes(&mut built);
         let begin = built.begin();
         let before = built.world.total();
@@ -289,11 +324,11 @@ impl World {
     }
 
     /// The network and its traffic: long flows first, then requests, then the neighbour.
-    fn plan(&self, service: Option<Service>) -> Plan {
+    fn plan(&self, service: Option<Service>, seed: u64) -> Plan {
         let streams = (self.least * 3).clamp(STREAMS[0], STREAMS[1]);
         let limit = (self.least * PATIENCE).max(SHORTEST_LIMIT);
         let outage = self.outage.as_ref().map_or(Duration::ZERO, |it| it.span.end + AFTER_OUTAGE);
-        let mut plan = Plan::new(self.seed(), limit.max(outage));
+        let mut plan = Plan::new(seed, limit.max(outage));
         let links = self.hops.iter().enumerate().map(|(hop, config)| {
             let mut config = config.clone();
             [config.there.outages, config.back.outages] = self.outages(hop);

@@ -475,10 +475,11 @@ impl World {
         &self.kinds
     }
 
-    /// The seed of all that is random in a run.
+    /// The seed of all that is random in a run: each `turn` in the same world has other losses and jitter.
     #[must_use]
-    pub fn seed(&self) -> u64 {
-        Self::seed_of(self.family, self.index)
+    pub fn seed(&self, turn: u32) -> u64 {
+        let seed = Self::seed_of(self.family, self.index);
+        if turn == 0 { seed } else { Rng::stream(seed, &format!("turn {turn}")).bits() }
     }
 
     fn seed_of(family: u32, index: u32) -> u64 {
