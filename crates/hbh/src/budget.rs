@@ -130,6 +130,12 @@ impl Budget {
         }
     }
 
+    /// Takes other bounds, in packets.
+    pub fn set_bounds(&mut self, (least, most): (u16, u16)) {
+        self.bounds = (least.into(), most.max(least).into());
+        self.size = self.size.clamp(self.bounds.0, self.bounds.1);
+    }
+
     /// Packets that may be in flight.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
     pub fn size(&self) -> usize {

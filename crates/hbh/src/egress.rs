@@ -77,6 +77,11 @@ impl Egress {
         }
     }
 
+    /// Keeps back at most `most` segments from now on.
+    pub fn set_most(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Takes a packet that `from` brought; only a `segment` that leaves HBH here is put in order.
     pub fn handle_packet(
         &mut self,
@@ -140,11 +145,6 @@ impl Egress {
         }
     }
 
-    pub fn next_timeout(&self) -> Option<Time> {
-        self.deadlines.first().map(|&(at, _)| at)
-    }
-
-    /// Moves over gaps that have lasted for too long.
     /// Releases the segments kept back of connections that `peer` brought: it closes no gap any more.
     pub fn let_go_of(&mut self, peer: Peer) {
         let is_its = |flow: &Flow| flow.held.front().is_some_and(|held| held.from == peer);
@@ -155,6 +155,11 @@ impl Egress {
         }
     }
 
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Moves over gaps that have lasted for too long.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, key)) = self.deadlines.first()
             && at <= now

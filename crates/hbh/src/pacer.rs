@@ -52,6 +52,11 @@ impl Pacer {
         }
     }
 
+    /// Takes other parameters; the rate stays.
+    pub fn set_config(&mut self, config: &Config) {
+        (self.increase, self.decrease) = (config.rate_increase, config.rate_decrease);
+    }
+
     /// The peer acknowledged `octets`.
     pub fn handle_acked(&mut self, now: Time, octets: usize) {
         let from = *self.counted_from.get_or_insert(now);

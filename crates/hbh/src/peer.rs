@@ -114,6 +114,12 @@ impl PeerPath {
         self.config = config;
     }
 
+    /// Takes other parameters of the same profile; what was learnt stays.
+    pub fn set_parameters(&mut self, parameters: &Config) {
+        self.rtt.set_rto(parameters.rto);
+        self.budget.set_bounds(parameters.window);
+    }
+
     pub fn rtt(&self) -> &Estimator {
         &self.rtt
     }
@@ -221,12 +227,6 @@ impl PeerPath {
             && self.loss.delivered >= KNOWN
     }
 
-    /// The measured share of lost packets, without the assumption made before anything was sent.
-    pub fn measured_loss(&self) -> Option<f64> {
-        let Loss { lost, sent, .. } = self.loss;
-        let own = sent - Loss::UNKNOWN.sent;
-        (own > f64::EPSILON).then(|| ((lost - Loss::UNKNOWN.lost) / own).clamp(0.0, 1.0))
-    }
     /// How long the peer's acknowledgement may wait.
     ///
     /// The peer uses its own measurement of the round trip, which may be longer than ours. If the peer waits for many
@@ -246,6 +246,12 @@ impl PeerPath {
         round_trip + self.longest_ack_wait(config)
     }
 
+    /// The measured share of lost packets, without the assumption made before anything was sent.
+    pub fn measured_loss(&self) -> Option<f64> {
+        let Loss { lost, sent, .. } = self.loss;
+        let own = sent - Loss::UNKNOWN.sent;
+        (own > f64::EPSILON).then(|| ((lost - Loss::UNKNOWN.lost) / own).clamp(0.0, 1.0))
+    }
 
     /// How often a lone packet is sent before it is acknowledged.
     pub fn copies(&self, config: &Config) -> u8 {

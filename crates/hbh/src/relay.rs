@@ -162,6 +162,25 @@ impl Relay {
         }
     }
 
+    /// Takes other parameters of the same profile and protocol, and keeps all packets: those beyond a smaller queue at
+    /// the entrance are dropped when the next packet comes.
+    pub fn set_config(&mut self, now: Time, config: Config) {
+        debug_assert_eq!(
+            (config.profile, config.protocol),
+            (self.config.profile, self.config.protocol)
+        );
+        self.config = config;
+        self.egress.set_most(config.packets);
+        self.senders.values_mut().for_each(|sender| sender.set_config(&config));
+        let peers: Vec<Peer> = self.peers.keys().copied().collect();
+        for peer in peers {
+            if let Some(state) = self.peers.get_mut(&peer) {
+                state.path.set_parameters(&config);
+            }
+            self.schedule_flows(now, peer);
+        }
+    }
+
     /// Adds a neighbour that speaks HBH, or changes its configuration.
     pub fn add_peer(&mut self, peer: Peer, config: PeerConfig) {
         for link in self.links.values_mut() {
@@ -208,6 +227,7 @@ impl Relay {
         self.flows.retain(|&(other, _), _| other != peer);
         self.receivers.retain(|&(other, _), _| other != peer);
         self.inbound.retain(|_, &mut (other, _)| other != peer);
+        self.egress.let_go_of(peer);
         self.timers.retain(|&(_, timer)| timer.peer() != peer);
         self.peers.remove(&peer);
     }
@@ -227,7 +247,6 @@ impl Relay {
                 let from = sender.upstream().map(|(from, _)| from);
                 if sender.held() > 0 && is_moved(&sender.key(), from) {
                     sender.take_back(pool, |packet| orphan(&packet.octets, from));
-        self.egress.let_go_of(peer);
                 }
             });
         }
@@ -419,6 +438,20 @@ impl Relay {
         })
     }
 
+    /// How long a peer may take to answer a packet, if the answer is not lost. Only the default profile.
+    #[must_use]
+    pub fn patience(&self, peer: Peer) -> Option<Duration> {
+        let path = &self.peers.get(&peer).filter(|_| self.config.profile == Profile::Default)?.path;
+        Some(path.silence(&self.config))
+    }
+
+    /// The time to a peer and back; before anything is known, the first retransmission timer.
+    #[must_use]
+    pub fn usual_round_trip(&self, peer: Peer) -> Duration {
+        let known = self.peers.get(&peer).and_then(|state| state.path.rtt().known(true));
+        known.unwrap_or(self.config.rto.initial)
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -438,20 +471,6 @@ impl Timer {
             Self::Ack(peer) | Self::Pause(peer) | Self::Flow(peer, _) => peer,
         }
     }
-    /// How long a peer may take to answer a packet, if the answer is not lost. Only the default profile.
-    #[must_use]
-    pub fn patience(&self, peer: Peer) -> Option<Duration> {
-        let path = &self.peers.get(&peer).filter(|_| self.config.profile == Profile::Default)?.path;
-        Some(path.silence(&self.config))
-    }
-
-    /// The time to a peer and back; before anything is known, the first retransmission timer.
-    #[must_use]
-    pub fn usual_round_trip(&self, peer: Peer) -> Duration {
-        let known = self.peers.get(&peer).and_then(|state| state.path.rtt().known(true));
-        known.unwrap_or(self.config.rto.initial)
-    }
-
 }
 
 /// The keys of all flows of a peer.

@@ -41,6 +41,11 @@ impl Estimator {
         }
     }
 
+    /// Takes other parameters; the estimate stays.
+    pub fn set_rto(&mut self, rto: Rto) {
+        self.rto = rto;
+    }
+
     pub fn learn_from_report(&mut self, report: LinkReport) {
         self.reported = report.round_trip.or(self.reported);
     }

@@ -1,6 +1,8 @@
 //! Tests HBH on real interfaces, as seen by applications, neighbours and administrators.
 
 use std::fs;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
@@ -176,6 +178,41 @@ fn a_gateway_that_starts_again_is_a_neighbour_again() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_reload_of_most_keys_loses_no_packet_and_no_neighbour() {
+    let mut net = Net::chain(3);
+    net.start_all();
+    let names = [0, 1, 2].map(|node| net.nodes[node].name.clone());
+    let transfer = Transfer::start(&names[0], (&names[2], "10.9.1.2"), ENDLESS);
+    transfer.wait_for(100_000, SOON);
+
+    let (nets, said) = (&net.nets, Mutex::new(Vec::new()));
+    let unanswered = thread::scope(|scope| {
+        let pings = scope.spawn(|| nets.unanswered(&names[0], "10.9.1.2", 100, 56));
+        for (keys, node) in
+            [("queue = 300", 1), ("queue = 100\nhello.interval = \"1s\"", 1), ("hold = \"1s\"", 2)]
+        {
+            let file = nets.folder().join(format!("{}.toml", names[node]));
+            let before = fs::read_to_string(&file).unwrap();
+            fs::write(&file, format!("{before}{keys}\n")).unwrap();
+            said.lock().unwrap().push(nets.run(&names[node], &format!("{TRACKWAY} reload")));
+            fs::write(&file, before).unwrap();
+            transfer.wait_for(transfer.received() + 500_000, SOON);
+        }
+        pings.join().unwrap()
+    });
+
+    let said = said.into_inner().unwrap();
+    assert!(said.iter().all(|it| it.contains("hbh: other parameters")), "{said:?}");
+    assert!(unanswered.is_empty(), "{unanswered:?}{}", net.status(1));
+    for node in 0..3 {
+        assert_eq!(net.count(node, "neighbours_down"), 0, "{}", net.status(node));
+        assert_eq!(net.count(node, "packets_plain"), 0, "{}", net.status(node));
+    }
+    transfer.end();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn traffic_is_plain_again_and_nothing_stays_behind_however_it_ends() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
         let mut net = Net::chain(2);
@@ -346,6 +383,12 @@ impl Net {
         for link in 0..nodes - 1 {
             net.join(link, link, link + 1);
         }
+        net.route_chain();
+        net
+    }
+
+    fn route_chain(&self) {
+        let nodes = self.nodes.len();
         for node in 0..nodes {
             for link in 0..nodes - 1 {
                 if link > node {
@@ -369,6 +412,14 @@ impl Net {
         }
     }
 
+    /// The node's name, and the name of its next interface.
+    fn add_interface(&mut self, node: usize) -> (String, String) {
+        let Node { name, interfaces, .. } = &mut self.nodes[node];
+        let interface = format!("eth{}", interfaces.len());
+        interfaces.push(interface.clone());
+        (name.clone(), interface)
+    }
+
     pub fn route(&self, node: usize, route: &str) {
         self.nets.run(&self.nodes[node].name, &format!("ip route add {route}"));
     }
@@ -378,12 +429,6 @@ impl Net {
         let config = format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n");
         let program = self.nets.start_gateway(name, name, &config);
         self.nodes[node].program = Some(program);
-        net.route_chain();
-        net
-    }
-
-    fn route_chain(&self) {
-        let nodes = self.nodes.len();
     }
 
     /// Starts all gateways and waits until all know their neighbours.
@@ -412,14 +457,6 @@ impl Net {
         let unanswered = self.nets.unanswered(&self.nodes[node].name, address, pings, len);
         let statuses = || -> Vec<_> { (0..self.nodes.len()).map(|n| self.status(n)).collect() };
         assert!(unanswered.is_empty(), "{unanswered:?}\n{}", statuses().concat());
-    /// The node's name, and the name of its next interface.
-    fn add_interface(&mut self, node: usize) -> (String, String) {
-        let Node { name, interfaces, .. } = &mut self.nodes[node];
-        let interface = format!("eth{}", interfaces.len());
-        interfaces.push(interface.clone());
-        (name.clone(), interface)
-    }
-
     }
 
     /// Pings and expects every answer.

@@ -103,10 +103,19 @@ impl Hbh {
         Ok(Some(GroupKey::new(key.octets())))
     }
 
-    /// Whether another configuration differs in nothing but the interfaces.
+    /// Whether another configuration can be taken without a new start of HBH.
     #[must_use]
-    pub fn is_same_elsewhere(&self, other: &Self) -> bool {
-        Self { interfaces: other.interfaces.clone(), ..self.clone() } == *other
+    pub fn can_become(&self, other: &Self) -> bool {
+        let ::hbh::Config { profile, protocol, .. } = self.core;
+        let clamp_mss = other.intercept.clamp_mss;
+        let followed = Self {
+            interfaces: other.interfaces.clone(),
+            hello: other.hello.clone(),
+            core: ::hbh::Config { profile, protocol, ..other.core },
+            intercept: Intercept { clamp_mss, ..self.intercept.clone() },
+            ..self.clone()
+        };
+        followed == *other
     }
 }
 

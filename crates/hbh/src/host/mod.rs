@@ -259,6 +259,20 @@ impl Host {
         }
     }
 
+    /// Takes other parameters of the same profile and protocol, other times of hellos, and whether TCP's segment size is
+    /// lowered; neighbours stay up, and packets stay where they are.
+    pub fn set_config(
+        &mut self,
+        now: Time,
+        core: crate::Config,
+        (interval, hold): (Duration, Duration),
+        clamps_mss: bool,
+    ) {
+        self.relay.set_config(now, core);
+        self.neighbours.set_times(now, interval, hold);
+        self.clamps_mss = clamps_mss;
+    }
+
     /// Takes all addresses of this host, on whatever interface.
     pub fn handle_addresses(&mut self, own: BTreeSet<IpAddr>) {
         self.own = own;
@@ -328,6 +342,7 @@ impl Host {
         }
         let Some(peer) = self.neighbours.peer_at(place) else {
             self.stats.received.frames_unknown_peer += 1;
+            self.neighbours.handle_stranger(now, place);
             return Ok(());
         };
         match self.guard.open(peer, packet) {
@@ -342,7 +357,6 @@ impl Host {
     }
 
     /// Takes an IP packet that leaves for `peer`, its TTL already decremented.
-            self.neighbours.handle_stranger(now, place);
     ///
     /// # Errors
     /// When the packet was not taken, which is counted. Only [`Refused::TooBig`] has to be answered: the packet may not

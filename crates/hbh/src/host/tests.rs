@@ -424,6 +424,40 @@ fn a_host_that_starts_again_says_so_to_whom_takes_it_for_its_former_life() {
 }
 
 #[test]
+fn other_parameters_cost_neither_a_packet_nor_a_neighbour() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    let mut core = crate::Config { window: (4, 4), ..crate::Config::new(Profile::Default) };
+    let times = (Duration::from_secs(1), Duration::from_secs(10));
+    let mut set = |net: &mut Net, queue| {
+        core.queue = queue;
+        net.hosts[0].set_config(net.now, core, times, true);
+    };
+    let sent = |net: &mut Net, packets| {
+        (0..packets).for_each(|_| net.send(0, 1, &packet).unwrap());
+        let before = net.restored[1].len();
+        net.run(Duration::from_secs(5));
+        net.restored[1].len() - before
+    };
+
+    let hellos = net.hosts[0].neighbours().stats().hellos_sent;
+    for _ in 0..100 {
+        net.send(0, 1, &packet).unwrap();
+    }
+    set(&mut net, 300);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.restored[1].len(), 100);
+    assert!(net.hosts[0].neighbours().stats().hellos_sent - hellos >= 4, "the interval is shorter");
+
+    set(&mut net, 50);
+    net.run(Duration::from_secs(1));
+    let passed = sent(&mut net, 2_000);
+    assert!(passed < 1_500, "{passed}: the queue is as short as asked");
+    let Stats { leaving, .. } = net.hosts[0].stats();
+    assert_eq!((net.events[0].len(), leaving.packets_full), (1, 0));
+}
+
+#[test]
 fn changes_that_come_together_are_acted_on_together() {
     let settle = Duration::from_millis(20);
     let mut net = Net::with(2, |config| Config { settle, ..config });
@@ -464,6 +498,7 @@ fn a_neighbour_is_up_as_soon_as_we_have_an_address_of_its_version() {
     other.handle_interface(Time::ZERO, SEGMENT, Some(only_v6));
     net.hosts.push(other);
     net.is_cut.push(false);
+    net.has_ended.push(false);
     net.restored.push(Vec::new());
     net.events.push(Vec::new());
 
@@ -498,7 +533,6 @@ fn hellos_measure_a_link_only_where_they_fare_as_other_packets() {
 #[test]
 fn with_a_key_strangers_are_neither_neighbours_nor_heard() {
     let key = Some(GroupKey::new(&[7; 32]));
-    net.has_ended.push(false);
     let mut net = Net::with(2, |config| Config { key: key.clone(), ..config });
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
     net.send(0, 1, &packet).unwrap();

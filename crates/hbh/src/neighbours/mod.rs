@@ -208,6 +208,15 @@ impl Neighbours {
         }
     }
 
+    /// Takes other times: between two hellos, and of the silence after which a neighbour is forgotten.
+    pub fn set_times(&mut self, now: Time, interval: Duration, hold: Duration) {
+        (self.config.interval, self.config.hold) = (interval, hold);
+        for state in &mut self.interfaces {
+            state.hello_at = state.hello_at.map(|at| at.min(now + interval));
+        }
+        self.note_due();
+    }
+
     /// Updates one of our interfaces: hardware address, addresses, and whether the interface runs.
     /// Positions are small, and the position of an interface that is gone may be used again.
     pub fn handle_interface(
@@ -313,6 +322,13 @@ impl Neighbours {
     /// if nobody knows.
     pub fn handle_sent(&mut self, now: Time, place: Place, patience: Option<Duration>) {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
+        if let Some(patience) = patience
+            && neighbour.is_overdue(now, patience)
+            && neighbour.may_be_asked(now)
+        {
+            neighbour.ask(now);
+            self.due = earliest(self.due, Some(now));
+        }
         neighbour.used = now;
         if !neighbour.is_doubted && now.since(neighbour.heard) > DOUBT_AFTER {
             neighbour.is_doubted = true;
@@ -321,22 +337,6 @@ impl Neighbours {
         }
     }
 
-    /// Acts on what is due.
-        if let Some(patience) = patience
-            && neighbour.is_overdue(now, patience)
-            && neighbour.may_be_asked(now)
-        {
-            neighbour.ask(now);
-            self.due = earliest(self.due, Some(now));
-        }
-    pub fn handle_timeout(&mut self, now: Time) {
-        if !self.is_due(now) {
-            return;
-        }
-        let hold = self.config.hold;
-        let silent: Vec<Place> = self
-            .known
-            .iter()
     /// Takes the word of the host of a neighbour at `place`, a `round_trip` away, that nothing there speaks HBH any
     /// more. Returns whether there is such a neighbour.
     ///
@@ -379,6 +379,15 @@ impl Neighbours {
         self.note_due();
     }
 
+    /// Acts on what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if !self.is_due(now) {
+            return;
+        }
+        let hold = self.config.hold;
+        let silent: Vec<Place> = self
+            .known
+            .iter()
             .filter(|(_, neighbour)| neighbour.expires_at(hold) <= now)
             .map(|(&place, _)| place)
             .collect();
@@ -498,6 +507,7 @@ impl Interface {
             station: Mac([0; 6]),
             addresses: Vec::new(),
             hello_at: None,
+            hello_sent: None,
             is_running: false,
             named: None,
             departures: Departures::default(),
@@ -507,7 +517,6 @@ impl Interface {
 
 fn places_on(interface: usize) -> std::ops::RangeInclusive<Place> {
     (interface, Mac([0; 6]))..=(interface, Mac::EVERYONE)
-            hello_sent: None,
 }
 
 #[cfg(test)]
@@ -541,19 +550,10 @@ impl Neighbours {
             let hello = self.hello(interface, wants_answer, is_partial, neighbours);
             let hello = Hello { number, ..hello };
             self.interfaces[interface].hello_at = Some(next);
+            self.interfaces[interface].hello_sent = Some(now);
             self.stats.hellos_sent += 1;
             return Some((Mac::EVERYONE, hello));
         }
-        if let Some(question) = self.question(now, interface) {
-            return Some((Mac::EVERYONE, question));
-        }
-        let (&place, neighbour) = self
-            .known
-            .range_mut(places_on(interface))
-            self.interfaces[interface].hello_sent = Some(now);
-            .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = None;
-        neighbour.answered = now;
         let mut known = self.known.range_mut(places_on(interface));
         if let Some((&place, neighbour)) =
             known.find(|(_, neighbour)| neighbour.ask_at.is_some_and(|at| at <= now))
@@ -563,6 +563,15 @@ impl Neighbours {
             self.stats.hellos_sent += 1;
             return Some((place.1, self.hello(interface, true, true, named)));
         }
+        if let Some(question) = self.question(now, interface) {
+            return Some((Mac::EVERYONE, question));
+        }
+        let (&place, neighbour) = self
+            .known
+            .range_mut(places_on(interface))
+            .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
+        neighbour.answer_at = None;
+        neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || challenger.is_some();
         let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
@@ -878,15 +887,6 @@ struct Neighbour {
     /// When a packet was last sent there.
     used: Time,
     is_doubted: bool,
-    answered: Time,
-    answer_at: Option<Time>,
-    /// Another boot at the same place, not yet proven to hear us now.
-    challenger: Option<Heard>,
-    arrivals: Arrivals,
-}
-
-impl Neighbour {
-    fn new(now: Time, boot: u64, session: u32) -> Self {
     /// When the first packet was sent there that nothing has answered.
     unanswered_since: Option<Time>,
     /// Questions to the station alone since it was heard, and when the last one was asked.
@@ -896,6 +896,15 @@ impl Neighbour {
     ask_at: Option<Time>,
     /// When the station is gone unless it is heard before: its host says that nothing there speaks HBH.
     ends_at: Option<Time>,
+    answered: Time,
+    answer_at: Option<Time>,
+    /// Another boot at the same place, not yet proven to hear us now.
+    challenger: Option<Heard>,
+    arrivals: Arrivals,
+}
+
+impl Neighbour {
+    fn new(now: Time, boot: u64, session: u32) -> Self {
         Self {
             boot,
             counter: 0,
@@ -907,6 +916,11 @@ impl Neighbour {
             heard: now,
             used: now,
             is_doubted: false,
+            unanswered_since: None,
+            asked: 0,
+            asked_at: now,
+            ask_at: None,
+            ends_at: None,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
@@ -914,20 +928,6 @@ impl Neighbour {
         }
     }
 
-    /// When an answer may go there, at the earliest.
-    fn may_answer_at(&self, now: Time) -> Time {
-            unanswered_since: None,
-            asked: 0,
-            asked_at: now,
-            ask_at: None,
-            ends_at: None,
-        now.max(self.answered + ANSWER_INTERVAL)
-    }
-
-    /// Evaluates what the station's hello says about us; an answer, if needed, is due `at`.
-    fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
-        let is_agreed = us.is_some_and(|us| us.echo == self.session)
-            || (us.is_none() && is_partial && self.peer.is_some());
     /// Something came from it; returns whether its host has said that nothing would.
     fn handle_heard(&mut self, now: Time) -> bool {
         self.heard = now;
@@ -959,6 +959,15 @@ impl Neighbour {
         (self.asked, self.asked_at, self.ask_at) = (self.asked + 1, now, Some(now));
     }
 
+    /// When an answer may go there, at the earliest.
+    fn may_answer_at(&self, now: Time) -> Time {
+        now.max(self.answered + ANSWER_INTERVAL)
+    }
+
+    /// Evaluates what the station's hello says about us; an answer, if needed, is due `at`.
+    fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
+        let is_agreed = us.is_some_and(|us| us.echo == self.session)
+            || (us.is_none() && is_partial && self.peer.is_some());
         if wants_answer || !is_agreed {
             self.answer_at = Some(at);
         }

@@ -246,6 +246,11 @@ impl Sender {
         }
     }
 
+    /// Takes other parameters of the same profile.
+    pub fn set_config(&mut self, config: &Config) {
+        self.pacer.set_config(config);
+    }
+
     /// The addresses and ports of the flow's packets.
     pub fn key(&self) -> FlowKey {
         self.key

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::port::Port;
 use super::release::Release;
 use super::{Hbh, SETTLE, ports};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::service::Reload;
 use crate::service::complaints::Subject;
 
@@ -140,7 +140,7 @@ impl Hbh {
         self.ports.take_away(position, why);
     }
 
-    /// Takes another configuration: interfaces come and go, all else begins anew.
+    /// Takes another configuration: interfaces come and go, and most parameters change, while neighbours stay up.
     ///
     /// # Errors
     /// When a new interface is absent.
@@ -156,7 +156,7 @@ impl Hbh {
             }
         }
         let key = config.read_group_key().context("group-key")?;
-        if !self.config.is_same_elsewhere(config) || !self.host.has_key(key.as_ref()) {
+        if !self.config.can_become(config) || !self.host.has_key(key.as_ref()) {
             return Ok(Reload::Restart);
         }
 
@@ -173,6 +173,14 @@ impl Hbh {
             self.ports.add(&name);
             changes.push(format!("interface {name} added"));
         }
+        let config::Hbh { core, hello, intercept, .. } = config;
+        if (&self.config.core, &self.config.hello, &self.config.intercept)
+            != (core, hello, intercept)
+        {
+            let times = (hello.interval, hello.hold);
+            self.host.set_config(now, *core, times, intercept.clamp_mss);
+            changes.push("other parameters".to_owned());
+        }
         self.config = config.clone();
         self.find_absent(now);
         Ok(Reload::Taken(changes))
@@ -184,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_another_services_does_not_disturb_neighbours() {
+    fn what_can_be_followed_does_not_disturb_neighbours() {
         let read = |more: &str| {
             let text = format!("[hbh]\ninterfaces = [\"eth0\"]\n{more}");
             Config::parse("a.toml", &text).unwrap().hbh.unwrap()
@@ -197,10 +205,24 @@ mod tests {
             "[s5066]\naddress = \"0.0.0.1\"\nmodem = \"127.0.0.1:3000\"\nwaveform = \"9600/short\"\n",
             "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nto = [\"10.9.0.0/16\"]\n",
         ] {
-            assert!(before.is_same_elsewhere(&read(others)), "{others}");
+            assert_eq!(before, read(others), "{others}");
         }
-        for own in ["hello.interval = \"3s\"\n", "intercept.clamp-mss = false\n"] {
-            assert!(!before.is_same_elsewhere(&read(own)), "{own}");
+        for followed in [
+            "queue = 300\n",
+            "rto.minimum = \"3ms\"\n",
+            "hello.interval = \"3s\"\n",
+            "intercept.clamp-mss = false\n",
+        ] {
+            assert!(before.can_become(&read(followed)), "{followed}");
+        }
+        for anew in [
+            "profile = \"paper\"\n",
+            "protocol = 254\n",
+            "neighbours = [\"10.0.0.2\"]\n",
+            "intercept.plain-udp = [5000]\n",
+            "limits.neighbours = 10\n",
+        ] {
+            assert!(!before.can_become(&read(anew)), "{anew}");
         }
     }
 }
