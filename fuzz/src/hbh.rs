@@ -133,7 +133,7 @@ pub fn node(input: &[u8]) {
                 packet.extend_from_slice(octets);
                 relay.reroute(Peer(1), |_, _| true, |_, _| {});
             }
-            3 => relay.handle_message(now, Peer(1), octets),
+            3 => _ = relay.handle_message(now, Peer(1), octets),
             4 => now += Duration::from_millis(u64::from(len)),
             _ => while relay.poll_transmit(now, Link(0), &mut out).is_some() {},
         }

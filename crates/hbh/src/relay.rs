@@ -33,6 +33,24 @@ pub enum Event {
     },
 }
 
+/// How surely a packet without a proof is the peer's: a host whose HBH has ended forwards what others send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Credence {
+    /// It acknowledges a flow that we send to the peer.
+    Answer,
+    /// It continues a flow that the peer sends.
+    Flow,
+    /// It may be of another node.
+    Unsure,
+}
+
+impl Credence {
+    /// Takes into account whether the packet continues a flow.
+    fn or_of_flow(self, is_known: bool) -> Self {
+        if self == Self::Unsure && is_known { Self::Flow } else { self }
+    }
+}
+
 /// What a deadline is for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Timer {
@@ -291,49 +309,56 @@ impl Relay {
         outcome
     }
 
-    /// Takes an HBH packet (an IP packet of our protocol) that `peer` sent.
+    /// Takes an HBH packet (an IP packet of our protocol) that `peer` sent. Returns how surely it is the
+    /// peer's.
     ///
     /// The packets that it brings are asked for by `poll_restored`.
-    pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) {
+    pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Credence {
         let Ok(header) = Header::parse(packet) else {
             self.stats.received.messages_malformed += 1;
-            return;
+            return Credence::Unsure;
         };
         if header.protocol != self.config.protocol {
             self.stats.received.messages_malformed += 1;
-            return;
+            return Credence::Unsure;
         }
         if !self.peers.contains_key(&peer) {
             self.stats.received.messages_unknown_peer += 1;
-            return;
+            return Credence::Unsure;
         }
         self.handle_alive(now, peer);
 
         let mut rest = &packet[header.len..header.total_len];
+        let mut credence = Credence::Unsure;
         loop {
             match Message::split_first(self.config.profile.layout(), rest) {
                 Ok((Message::Ack(ack), after)) => {
+                    if self.senders.contains_key(&(peer, ack.flow)) {
+                        credence = Credence::Answer;
+                    }
                     self.handle_ack(now, peer, &ack);
                     if after.is_empty() {
-                        return;
+                        return credence;
                     }
                     rest = after;
                 }
                 Ok((Message::Data(data), _)) => {
+                    let is_known = self.receivers.contains_key(&(peer, data.flow));
                     self.handle_data(now, peer, &data, &packet[..header.len]);
-                    return;
+                    return credence.or_of_flow(is_known);
                 }
                 Ok((Message::Repair(repair), _)) => {
+                    let is_known = self.receivers.contains_key(&(peer, repair.flow));
                     self.handle_repair(now, peer, &repair, &packet[..header.len]);
-                    return;
+                    return credence.or_of_flow(is_known);
                 }
                 Err(wire::Malformed::Checksum) => {
                     self.stats.received.messages_damaged += 1;
-                    return;
+                    return credence;
                 }
                 Err(_) => {
                     self.stats.received.messages_malformed += 1;
-                    return;
+                    return credence;
                 }
             }
         }

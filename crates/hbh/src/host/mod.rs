@@ -37,7 +37,7 @@ use orphans::{Orphan, Orphans};
 use crate::auth::{GroupKey, Untrusted};
 use crate::hello::{self, Hello};
 use crate::neighbours::{self, Departure, Neighbours, Place};
-use crate::{Link, Peer, PeerConfig, Relay};
+use crate::{Credence, Link, Peer, PeerConfig, Relay};
 
 /// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), which
 /// shows the receiver that nobody forwarded the packet.
@@ -347,8 +347,14 @@ impl Host {
         };
         match self.guard.open(peer, packet) {
             Ok(packet) => {
-                self.neighbours.handle_alive(now, place);
-                self.relay.handle_message(now, peer, packet);
+                let credence = self.relay.handle_message(now, peer, packet);
+                let is_proven = self.guard.key().is_some();
+                let credence = if is_proven { Credence::Answer } else { credence };
+                match credence {
+                    Credence::Answer => self.neighbours.handle_alive(now, place),
+                    Credence::Flow => self.neighbours.handle_flow(now, place),
+                    Credence::Unsure => {}
+                }
             }
             Err(Untrusted::Replayed(_)) => self.stats.received.frames_replayed += 1,
             Err(Untrusted::Forged | Untrusted::Malformed) => self.stats.received.frames_forged += 1,

@@ -372,6 +372,32 @@ fn packets_go_plain_at_once_where_the_kernel_says_that_hbh_has_ended() {
 }
 
 #[test]
+fn what_the_kernel_of_an_ended_neighbour_forwards_is_no_word_of_the_neighbour() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    net.send(0, 1, &packet).unwrap();
+    net.run(Duration::from_secs(1));
+    net.has_ended[1] = true;
+    // Of a third node, for which the neighbour was the next hop too, in a flow that is new.
+    let mut other = Net::new(2);
+    let mut forwarded = Vec::new();
+    let mut of_other = |net: &mut Net| {
+        other.send(0, 1, &packet).unwrap();
+        other.hosts[0].poll_transmit(other.now, SEGMENT, &mut forwarded).unwrap();
+        let _ = net.hosts[0].handle_frame(net.now, place(1), &forwarded);
+    };
+    let start = net.now;
+
+    net.send(0, 1, &packet).unwrap();
+    while net.hosts[0].peer_at(place(1)).is_some() {
+        of_other(&mut net);
+        net.run(Duration::from_millis(1));
+    }
+
+    assert!(net.now.since(start) <= Duration::from_millis(300), "{:?}", net.now.since(start));
+}
+
+#[test]
 fn a_forged_error_ends_nothing_while_the_neighbour_answers() {
     let mut net = Net::new(2);
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);

@@ -311,6 +311,16 @@ impl Neighbours {
         }
     }
 
+    /// Notes that the station at `place` seems to have sent an HBH packet: no answer to the question whether its HBH has
+    /// ended.
+    pub fn handle_flow(&mut self, now: Time, place: Place) {
+        if let Some(neighbour) = self.known.get_mut(&place)
+            && neighbour.ends_at.is_none()
+        {
+            neighbour.handle_heard(now);
+        }
+    }
+
     /// Notes that the station at `place` sent a valid HBH packet.
     pub fn handle_alive(&mut self, now: Time, place: Place) {
         if let Some(neighbour) = self.known.get_mut(&place) {

@@ -66,7 +66,7 @@ impl Core for Node {
     fn handle(&mut self, now: Time, input: Input) {
         let Self { relay, sent } = self;
         match input {
-            Input::Message(packet) => relay.handle_message(now, Peer(0), &packet),
+            Input::Message(packet) => _ = relay.handle_message(now, Peer(0), &packet),
             Input::Packet(packet) => _ = relay.handle_packet(now, Peer(0), &packet),
             Input::PeerGone => {
                 relay.remove_peer(Peer(0), |_, _| {});

@@ -8,8 +8,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use base::ip::Header;
 use base::ip::icmp::Report;
-use base::ip::{Header, protocol};
 use base::time::Time;
 use manet::host::Host;
 use tracing::trace;
