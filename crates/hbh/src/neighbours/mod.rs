@@ -580,7 +580,7 @@ impl Neighbours {
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = None;
+        neighbour.answer_at = neighbour.is_doubted.then(|| now + DOUBT_INTERVAL);
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || challenger.is_some();
@@ -599,7 +599,9 @@ impl Neighbours {
             None => DOUBT_INTERVAL.max(self.config.interval / 4) * crowd,
         };
         let is_due = |neighbour: &Neighbour, by: Time| {
-            neighbour.is_doubted && neighbour.answer_at.is_some_and(|at| at <= by)
+            // Another boot at the place is answered alone: it cannot tell that the question is about it.
+            let is_asked = neighbour.is_doubted && neighbour.challenger.is_none();
+            is_asked && neighbour.answer_at.is_some_and(|at| at <= by)
         };
         if !self.known.range(places_on(interface)).any(|(_, it)| is_due(it, now)) {
             return None;
