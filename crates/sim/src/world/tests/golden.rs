@@ -20,7 +20,7 @@ const GOLDEN: [Golden; 9] = [
     ("datagrams", 0xc62b5e127ae2ff60, 2833),
     ("tcp", 0x68630914c34de262, 255),
     ("tcp, lossy", 0xbf2c46ad53f9ae64, 262),
-    ("tcp over hbh, lossy", 0xe4f0459125f57bf8, 3063),
+    ("tcp over hbh, lossy", 0xd894a15aad7e3c66, 3090),
     ("tcp over hbh of the paper, lossy", 0x258bb43adc6a4042, 3367),
     ("tcp in a coded tunnel, lossy", 0x47f7ab91065c0f1d, 730),
     ("tcp by AODV between radios that move", 0xe95e37a48e94be4a, 3347),
