@@ -166,11 +166,11 @@ fn a_table_that_could_not_be_made_is_made_when_nft_works_again() {
 fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls() {
     let mut bed = Bed::new(GRE);
     let hang = bed.nets.folder().join("hang");
-    // Whoever asks for the whole ruleset waits, once `hang` is there.
+    // Whoever asks for rules waits, once `hang` is there.
     let path = with_nft(
         &mut bed,
         &format!(
-            "[ -e {0} ] && [ \"$1\" = -j ] && {{ echo x >> {0}; exec sleep 1000; }}",
+            "[ -e {0} ] && [ \"$1\" = list ] && {{ echo x >> {0}; exec sleep 1000; }}",
             hang.display()
         ),
     );

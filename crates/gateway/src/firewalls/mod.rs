@@ -1,7 +1,7 @@
 //! Reads the host's firewalls, and judges the fate of a packet that begins a flow.
 //!
 //! ```text
-//!   nft -j list ruleset  ─▶ nft    ─┐   iptables-nft-save completes what nft cannot say of them
+//!   nft -j list table …  ─▶ nft    ─┐   iptables-nft-save completes what nft cannot say of them
 //!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
 //! ```
 //! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
@@ -21,6 +21,8 @@ pub use tool::ask;
 
 /// Prefix of our own tables' names.
 const OURS: &str = "trackway";
+/// Tables of others that are read at most.
+const MOST: usize = 64;
 /// Jumps followed by a packet at most; nftables has the same limit.
 const DEEPEST: usize = 16;
 
@@ -191,14 +193,8 @@ impl Firewalls {
     /// Reads all of them. What cannot be read is told by [`Self::unread`].
     pub fn read() -> Self {
         let mut all = Self::default();
-        match ask("nft", &["-j", "list", "ruleset"], "").and_then(|answer| answer.success()) {
-            Ok(said) => match serde_json::from_slice(&said) {
-                Ok(ruleset) => nft::add(&mut all, &ruleset),
-                Err(why) => all.unread.push((
-                    format!("`nft -j list ruleset` says what cannot be read: {why}"),
-                    "apt install nftables (1.0.1 or later)".to_owned(),
-                )),
-            },
+        match ask("nft", &["list", "tables"], "").and_then(|answer| answer.success()) {
+            Ok(said) => all.read_tables(&String::from_utf8_lossy(&said)),
             Err(why) => all.unread.push((
                 format!("rules of nftables cannot be read: {why}"),
                 "run it as root, with nftables installed: apt install nftables".to_owned(),
@@ -207,6 +203,36 @@ impl Firewalls {
         legacy::complete(&mut all);
         legacy::read(&mut all);
         all
+    }
+
+    /// Reads the tables of others, named as `nft list tables` does: `table inet filter` in each line. Each is asked for
+    /// alone, because `nft` 1.0.6 writes whatever stands in memory for the flag of a table with an owner, as ours are,
+    /// and nothing at all if that is no text.
+    fn read_tables(&mut self, named: &str) {
+        let tables = named.lines().filter_map(|line| line.strip_prefix("table ")?.split_once(' '));
+        let others: Vec<_> = tables.filter(|(_, name)| !name.starts_with(OURS)).collect();
+        if others.len() > MOST {
+            let what = format!("of {} tables of nftables only {MOST} are read", others.len());
+            self.unread.push((what, "look at the others: nft list ruleset".to_owned()));
+        }
+        for (family, name) in others.into_iter().take(MOST) {
+            let unread = |why| {
+                let what = format!("`nft -j list table {family} {name}` cannot be read: {why}");
+                (what, "apt install nftables (1.0.1 or later)".to_owned())
+            };
+            let answer = match ask("nft", &["-j", "list", "table", family, name], "") {
+                Ok(answer) => answer,
+                // It would take as long for each of the others.
+                Err(why) => return self.unread.push(unread(why)),
+            };
+            let read = answer
+                .success()
+                .and_then(|said| serde_json::from_slice(&said).map_err(|why| why.to_string()));
+            match read {
+                Ok(ruleset) => nft::add(self, &ruleset),
+                Err(why) => self.unread.push(unread(why)),
+            }
+        }
     }
 
     /// The rules of nftables alone.

@@ -1,4 +1,4 @@
-//! Reads the rules of nftables as `nft -j list ruleset` writes them (libnftables-json(5)).
+//! Reads the rules of nftables as `nft -j list table` writes them (libnftables-json(5)).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
