@@ -145,7 +145,7 @@ impl Egress {
         }
     }
 
-    /// Releases the segments kept back of connections that `peer` brought: it closes no gap any more.
+    /// Releases all segments kept back of connections by `peer`, which is gone and will fill no gap.
     pub fn let_go_of(&mut self, peer: Peer) {
         let is_its = |flow: &Flow| flow.held.front().is_some_and(|held| held.from == peer);
         for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| is_its(flow)) {

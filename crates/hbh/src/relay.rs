@@ -33,7 +33,8 @@ pub enum Event {
     },
 }
 
-/// How surely a packet without a proof is the peer's: a host whose HBH has ended forwards what others send.
+/// How strongly a packet without a tag shows that the peer's HBH runs: a host whose HBH has ended forwards what others
+/// send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credence {
     /// It acknowledges a flow that we send to the peer.

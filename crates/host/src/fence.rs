@@ -37,7 +37,7 @@ pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";
-/// How the name of the counter begins that tells tables of different content apart; it counts nothing.
+/// Prefix of a counter that counts nothing: its name holds a hash of the table's orders.
 const CONTENT: &str = "content-";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
@@ -166,8 +166,7 @@ fn counted(counters: &[(String, u64, u64)]) -> u64 {
     its.map_or(0, |(_, packets, _)| *packets)
 }
 
-/// The name of the counter that only a table made by these orders has. Another version of the program may choose another
-/// name, and makes the table anew.
+/// The name of that counter. Another version of the program may hash differently; then the table is made anew.
 fn content(orders: &[String]) -> String {
     let mut hasher = DefaultHasher::new();
     orders.hash(&mut hasher);

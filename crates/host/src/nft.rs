@@ -106,8 +106,11 @@ fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
         // Ctrl-C is for us: neighbours are told before the table goes.
         .process_group(0)
         .spawn()
-        .map_err(|error| {
-            anyhow::anyhow!("the program `nft` cannot be started: {error}: install nftables (`apt install nftables`)")
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow::anyhow!(
+                "the program `nft` is missing: install nftables (`apt install nftables`)"
+            ),
+            _ => anyhow::anyhow!("the program `nft` cannot be started: {error}"),
         })
 }
 

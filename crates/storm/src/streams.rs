@@ -24,7 +24,7 @@ struct Known {
     is_initiator: bool,
     /// The first four octets from the initiator, which identify the stream.
     tag: Option<u32>,
-    /// What was read while fewer octets than the tag has had come.
+    /// Octets read before the four octets of the tag are complete.
     begun: Vec<u8>,
     written: usize,
     /// Octets that wait for room in the core.

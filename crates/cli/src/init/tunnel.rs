@@ -219,14 +219,14 @@ fn last(network: Prefix) -> IpAddr {
     }
 }
 
-/// Checks that the ends can meet: two places, and no network behind both.
+/// Checks that the ends can meet: two places, and no network named for both.
 fn expect_apart(near: &Line, far: &Line) -> anyhow::Result<()> {
     for end in [near, far] {
         let (inner, network) = (end.inner.address(), end.inner.network());
         let is_whole = end.inner.bits() >= if inner.is_ipv4() { 31 } else { 127 };
         if !is_whole && (inner == network.address() || inner == last(network)) {
             return Err(misuse(format!(
-                "--inner: {} is a network, or its broadcast address",
+                "--inner: {} is the address of a network or its broadcast address, not of a host",
                 end.inner
             )));
         }

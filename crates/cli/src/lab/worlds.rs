@@ -29,7 +29,7 @@ pub struct Only {
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
 
-    /// Run each world so often, and compare the means: chance moves the ratio of a single run [default: 1].
+    /// Run each world TIMES times and compare means, because chance moves the ratio of a single run [default: 1].
     #[arg(long, value_name = "TIMES")]
     repeats: Option<NonZeroU32>,
 

@@ -25,7 +25,7 @@ pub(super) struct Passage {
     came_by: Option<u32>,
     /// The next hop of answers.
     way_back: NextHop,
-    /// The next hop, whatever the kernel says of the interface by which packets come.
+    /// The next hop, found without the incoming interface if the kernel refuses packets from there.
     pub(super) hop: NextHop,
     /// Whether the kernel refuses what comes by that interface.
     is_refused: bool,

@@ -5,6 +5,7 @@
 //! leaves is a rule for a mark that nobody sets: the next start takes it over, and `trackway down` removes it.
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -81,12 +82,13 @@ impl Led {
         Ok(())
     }
 
-    /// Asks the kernel where it leads marked packets: a rule of another program may come before ours.
+    /// Asks the kernel where it leads marked packets of this host to an address of each network: a rule of another
+    /// program may come before ours. Rules by interface or source, and networks after the first [`TRIED`], are not tried.
     fn try_lead(&mut self) {
         let Self { routes, lead, .. } = self;
         let mut tried = self.networks.iter().take(TRIED);
         self.overruled = tried
-            .find(|to| routes.marked(to.network().address(), lead.mark.value()) != NextHop::Here)
+            .find(|to| routes.marked(probe(**to), lead.mark.value()) != NextHop::Here)
             .copied();
     }
 
@@ -130,7 +132,7 @@ impl Led {
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = self.kept.faults();
         faults.extend(self.overruled.map(|network| {
-            let (Lead { mark, .. }, to) = (self.lead, network.network().address());
+            let (Lead { mark, .. }, to) = (self.lead, probe(network));
             let ip = if to.is_ipv4() { "ip" } else { "ip -6" };
             let said = format!(
                 "packets to {network} are not led to this host, and are dropped: a rule of another program decides before \
@@ -146,6 +148,17 @@ impl Led {
 impl AsFd for Led {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.either.0.as_fd()
+    }
+}
+
+/// An address of a network: its first, or one for documentation, because the kernel takes 0.0.0.0 for this host.
+fn probe(network: Prefix) -> IpAddr {
+    match network.network().address() {
+        IpAddr::V4(first) if first.is_unspecified() => Ipv4Addr::new(192, 0, 2, 1).into(),
+        IpAddr::V6(first) if first.is_unspecified() => {
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()
+        }
+        first => first,
     }
 }
 

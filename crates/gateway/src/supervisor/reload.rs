@@ -43,8 +43,8 @@ pub enum Reloaded {
 pub struct Edited {
     /// Its text.
     text: String,
-    /// The texts that the file has unless somebody else writes it: the one that it had then, and the one with the
-    /// change, which `trackway peer --save` writes.
+    /// Texts of the file that let `text` stay in force: the file before the change, and the file after `trackway peer
+    /// --save`.
     in_file: [Option<String>; 2],
 }
 

@@ -118,7 +118,7 @@ pub enum Event {
         place: Place,
         /// The neighbour's first address.
         address: Option<IpAddr>,
-        /// Why.
+        /// Why the neighbour is down.
         why: Departure,
     },
     /// The peer did not acknowledge packets and HBH gave up on them.
@@ -348,7 +348,7 @@ impl Host {
         match self.guard.open(peer, packet) {
             Ok(packet) => {
                 let credence = self.relay.handle_message(now, peer, packet);
-                // The paper's profile asks no questions that a forged sign of life could answer.
+                // The paper's profile counts every packet as a sign of life.
                 let is_paper = self.relay.config().profile == Profile::Paper;
                 let is_proven = is_paper || self.guard.key().is_some();
                 let credence = if is_proven { Credence::Answer } else { credence };

@@ -57,9 +57,9 @@ const DOUBT_AFTER: Duration = Duration::from_secs(1);
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
 /// Questions to a neighbour alone since it was heard, at most: a radio repeats each of them to a departed neighbour.
 const MOST_ASKED: u8 = 3;
-/// Between the first two of these questions; twice as long between the others.
+/// Pause between the first and the second of these questions; the pause before the third is twice as long.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
-/// The answer to a question comes at most so much later than the error that the kernel of a host without HBH sends.
+/// Time that an answer may take longer than the ICMP error of a kernel without HBH.
 const ANSWER_WITHIN: Duration = Duration::from_millis(40);
 /// Packets of a station that is no neighbour cause a hello to everyone no more often than this.
 const STRANGER_INTERVAL: Duration = Duration::from_millis(100);
@@ -347,10 +347,10 @@ impl Neighbours {
         }
     }
 
-    /// Takes the word of the host of a neighbour at `place`, a `round_trip` away, that nothing there speaks HBH any
-    /// more. Returns whether there is such a neighbour.
+    /// Takes an ICMP error by which the host of the neighbour at `place` says that it runs no HBH; `round_trip` is the
+    /// time to the neighbour and back. Returns whether there is such a neighbour.
     ///
-    /// The word may be late or forged, so the neighbour is asked, and goes if no answer comes.
+    /// The error may be late or forged, so the neighbour is asked, and is down if no answer comes.
     pub fn handle_refusal(&mut self, now: Time, place: Place, round_trip: Duration) -> bool {
         let neighbour = self.known.get_mut(&place).filter(|neighbour| neighbour.peer.is_some());
         let Some(neighbour) = neighbour else { return false };
@@ -899,10 +899,11 @@ struct Neighbour {
     /// When a packet was last sent there.
     used: Time,
     is_doubted: bool,
-    /// When the first packet was sent there that nothing has answered.
+    /// When the first unanswered packet was sent there.
     unanswered_since: Option<Time>,
-    /// Questions to the station alone since it was heard, and when the last one was asked.
+    /// Questions sent to this station alone since it was last heard.
     asked: u8,
+    /// When the last of these questions was sent.
     asked_at: Time,
     /// When such a question is due.
     ask_at: Option<Time>,
@@ -940,7 +941,7 @@ impl Neighbour {
         }
     }
 
-    /// Something came from it; returns whether its host has said that nothing would.
+    /// Notes that the station was heard; returns whether an ICMP error had announced its end.
     fn handle_heard(&mut self, now: Time) -> bool {
         self.heard = now;
         self.is_doubted = false;
