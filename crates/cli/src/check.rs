@@ -23,7 +23,7 @@ use crate::terminal;
 pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
-    /// Check the file alone: it is for another host, which has the key files that it names.
+    /// Check the file for another host: look neither at this host nor for key files.
     #[arg(long)]
     offline: bool,
     /// Print one JSON object, and nothing else.

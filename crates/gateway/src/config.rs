@@ -149,7 +149,7 @@ impl Config {
     /// Reads and checks a file, and no other file: the key files that it names are on another host.
     ///
     /// # Errors
-    /// As [`Self::read`], without those of key files.
+    /// As [`Self::read`], but for errors in key files.
     pub fn read_alone(path: &Path) -> Result<Self, Complaints> {
         Self::from_source(&Source::take(path, files::open(path), MAX_OCTETS)?, None)
     }

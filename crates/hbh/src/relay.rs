@@ -37,11 +37,11 @@ pub enum Event {
 /// send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credence {
-    /// It acknowledges a flow that we send to the peer.
+    /// The packet acknowledges a flow that we send to the peer.
     Answer,
-    /// It continues a flow that the peer sends.
+    /// The packet continues a flow that the peer sends.
     Flow,
-    /// It may be of another node.
+    /// Another node may have sent the packet.
     Unsure,
 }
 

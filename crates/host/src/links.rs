@@ -319,7 +319,7 @@ pub fn name(index: u32) -> String {
     existing_name(index).unwrap_or_else(|| format!("interface {index}"))
 }
 
-/// The name of an interface, if it is there.
+/// The name of the interface with this number, if there is one.
 #[must_use]
 pub fn existing_name(index: u32) -> Option<String> {
     if_indextoname(index).ok().and_then(|name| name.into_string().ok())
@@ -353,7 +353,7 @@ fn try_set_sysctl(interface: &str, family: &str, key: &str, value: &str) -> io::
     }
 }
 
-/// Lets packets with this host's own addresses come in by a device of ours: errors that we tell its programs.
+/// Lets packets with this host's own addresses come in by a device of ours: ICMP errors for programs of this host.
 ///
 /// # Errors
 /// The consequence and the remedy, when the setting cannot be changed.

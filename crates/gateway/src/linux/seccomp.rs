@@ -126,7 +126,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_execveat,
 ];
 
-/// Refused system calls that only this machine has, or that `libc` names for this machine alone.
+/// More refused system calls on x86-64: other machines have none of these, or `libc` has no names for them there.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_kexec_file_load,

@@ -304,8 +304,7 @@ impl Host {
         }
     }
 
-    /// Takes what the station at `place` sent: an IP packet of our protocol, a hello or an HBH packet; or an ICMP error
-    /// by which a host says that it does not know this protocol.
+    /// Takes an IP packet from the station at `place`: a hello, an HBH packet, or the ICMP error of a host without HBH.
     ///
     /// # Errors
     /// When a hello is refused, because an operator may want to know. Other refused frames are only counted.

@@ -141,7 +141,7 @@ base::counters! {
         pub hellos_stale: counter(messages);
         /// ... of those, ignored because of too many neighbours.
         pub hellos_full: counter(messages);
-        /// Errors by which the host of a neighbour says that it speaks no HBH any more.
+        /// ICMP errors "protocol unreachable" from hosts of neighbours.
         pub refusals_received: counter(messages);
         /// Times that the neighbour answered nevertheless: such errors were late or forged.
         pub refusals_refuted: counter(times);
@@ -599,7 +599,7 @@ impl Neighbours {
             None => DOUBT_INTERVAL.max(self.config.interval / 4) * crowd,
         };
         let is_due = |neighbour: &Neighbour, by: Time| {
-            // Another boot at the place is answered alone: it cannot tell that the question is about it.
+            // Another boot at the place is answered alone: a question about the former boot tells it nothing.
             let is_asked = neighbour.is_doubted && neighbour.challenger.is_none();
             is_asked && neighbour.answer_at.is_some_and(|at| at <= by)
         };
@@ -907,7 +907,7 @@ struct Neighbour {
     asked_at: Time,
     /// When such a question is due.
     ask_at: Option<Time>,
-    /// When the station is gone unless it is heard before: its host says that nothing there speaks HBH.
+    /// When the station is gone unless it is heard before: an ICMP error said that its host runs no HBH.
     ends_at: Option<Time>,
     answered: Time,
     answer_at: Option<Time>,

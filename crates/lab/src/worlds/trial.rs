@@ -170,7 +170,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The mean of runs in the same world, of which there is at least one.
+    /// The mean of one or more runs in the same world.
     #[must_use]
     pub fn mean(runs: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
