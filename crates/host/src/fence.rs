@@ -37,15 +37,30 @@ pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";
-/// Prefix of a counter that counts nothing: its name holds a hash of the table's orders.
-const CONTENT: &str = "content-";
+/// Prefix of the seal's name: a counter that counts nothing. A hash of the table's content follows.
+const SEAL: &str = "content-";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
+const NFT_MSG_GETTABLE: u16 = 1;
 const NFT_MSG_DELTABLE: u16 = 2;
+const NFT_MSG_GETCHAIN: u16 = 4;
 const NFT_MSG_GETRULE: u16 = 7;
-const NFTA_TABLE_NAME: u16 = 1;
-const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_TABLE_FLAGS: u16 = 2;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_HANDLE: u16 = 3;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+
+/// What a table is compared by: a message that asks for a kind of content, and the attributes that nobody may change.
+/// A rule that is replaced keeps its handle, and a rule that is made again may keep its expressions.
+const CONTENT: [(u16, &[u16]); 3] = [
+    (NFT_MSG_GETTABLE, &[NFTA_TABLE_FLAGS]),
+    (NFT_MSG_GETCHAIN, &[NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY]),
+    (NFT_MSG_GETRULE, &[NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_EXPRESSIONS]),
+];
 
 /// The nftables table of a service that keeps out packets in clear.
 #[derive(Debug)]
@@ -53,8 +68,6 @@ pub(crate) struct Fence {
     /// Name of the table.
     table: &'static str,
     plan: Plan,
-    /// Rules of the table.
-    rules: usize,
     /// Packets that were dropped before this process took the table over.
     dropped_before: u64,
     /// Why there is no table.
@@ -81,7 +94,7 @@ impl Fence {
     /// Keeps nothing out yet; a service without devices has no fence.
     pub(crate) fn new(owner: Owner) -> Option<Self> {
         let table = table(owner)?;
-        Some(Self { table, plan: Plan::default(), rules: 0, dropped_before: 0, fault: None })
+        Some(Self { table, plan: Plan::default(), dropped_before: 0, fault: None })
     }
 
     /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
@@ -94,17 +107,16 @@ impl Fence {
         }
     }
 
-    /// Makes the table again if somebody has removed it or parts of it, or if it could not be made before; returns
-    /// whether it was made.
+    /// Makes the table again if somebody has removed or changed it or parts of it, or if it could not be made before;
+    /// returns whether it was made.
     pub(crate) fn restore(&mut self) -> bool {
-        let is_whole = || rules_of(self.table).is_ok_and(|count| count == self.rules);
         let had_fault = self.has_fault();
-        if !had_fault && is_whole() {
+        if !had_fault && self.is_whole() {
             return false;
         }
         self.make();
         if !had_fault && !self.has_fault() {
-            warn!(table = self.table, "the table was gone, and is made again");
+            warn!(table = self.table, "the table was gone or changed, and is made again");
         }
         !self.has_fault()
     }
@@ -114,7 +126,7 @@ impl Fence {
         self.fault.is_some()
     }
 
-    /// Whether a notice reports that something of the table is gone.
+    /// Whether a notice reports a change of the table.
     pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
         TableChanges::table(message) == Some(self.table.as_bytes())
     }
@@ -122,7 +134,8 @@ impl Fence {
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
-        counted(&counters).saturating_sub(self.dropped_before)
+        let its = counters.iter().find(|(name, ..)| name == COUNTER);
+        its.map_or(0, |(_, packets, _)| packets.saturating_sub(self.dropped_before))
     }
 
     /// Why nothing is kept out, for an operator.
@@ -137,15 +150,12 @@ impl Fence {
     /// processor uses the old one (`synchronize_rcu`), on a busy machine for some 0.2 s, in which a service that starts
     /// would carry nothing.
     fn make(&mut self) {
-        let mut orders = self.plan.script(self.table);
-        self.rules = orders.iter().filter(|order| order.starts_with("add rule ")).count();
-        let content = content(&orders);
-        orders.push(format!("add counter {FAMILY} {} {content}", self.table));
-        let there = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
-        let is_same = there.iter().any(|(name, ..)| *name == content)
-            && rules_of(self.table).is_ok_and(|rules| rules == self.rules);
-        self.dropped_before = if is_same { counted(&there) } else { 0 };
-        let outcome = if is_same { Ok(()) } else { nft::apply(FAMILY, &orders, NEEDS) };
+        let is_whole = self.is_whole();
+        self.dropped_before = 0;
+        if is_whole {
+            self.dropped_before = self.dropped();
+        }
+        let outcome = if is_whole { Ok(()) } else { self.replace() };
         let fault = outcome.err().map(|why| format!("{why:#}"));
         match (&fault, &self.fault) {
             (Some(why), before) if before.as_ref() != Some(why) => {
@@ -158,19 +168,31 @@ impl Fence {
         }
         self.fault = fault;
     }
-}
 
-/// Packets that the table with these counters has dropped.
-fn counted(counters: &[(String, u64, u64)]) -> u64 {
-    let its = counters.iter().find(|(name, ..)| name == COUNTER);
-    its.map_or(0, |(_, packets, _)| *packets)
-}
+    /// Makes the table, and seals it.
+    fn replace(&self) -> anyhow::Result<()> {
+        nft::apply(FAMILY, &self.plan.script(self.table), NEEDS)?;
+        let sealed = self.seal().and_then(|seal| nft::add_counter(self.table, &seal));
+        sealed.context("the table cannot be read or sealed")
+    }
 
-/// The name of that counter. Another version of the program may hash differently; then the table is made anew.
-fn content(orders: &[String]) -> String {
-    let mut hasher = DefaultHasher::new();
-    orders.hash(&mut hasher);
-    format!("{CONTENT}{:016x}", hasher.finish())
+    /// Whether the table is as its plan makes it, made by this process or by an earlier one: the seal says so.
+    fn is_whole(&self) -> bool {
+        let Ok(seal) = self.seal() else { return false };
+        let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
+        counters.iter().any(|(name, ..)| *name == seal)
+    }
+
+    /// The name of the seal for what the table has now, if it was made by the present plan. Another version of the
+    /// program may hash differently; then the table is made anew.
+    fn seal(&self) -> io::Result<String> {
+        let mut hasher = DefaultHasher::new();
+        self.plan.script(self.table).hash(&mut hasher);
+        for (what, kinds) in CONTENT {
+            content(self.table, what, kinds)?.hash(&mut hasher);
+        }
+        Ok(format!("{SEAL}{:016x}", hasher.finish()))
+    }
 }
 
 /// Removes a service's table, whether it runs or not.
@@ -200,7 +222,7 @@ pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
 /// Removes a table; returns whether there was one.
 fn remove(table: &str) -> io::Result<bool> {
     let request = Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET))
-        .with(NFTA_TABLE_NAME, format!("{table}\0").as_bytes());
+        .with(nft::NFTA_TABLE, format!("{table}\0").as_bytes());
     let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
         // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
@@ -216,16 +238,20 @@ fn remove(table: &str) -> io::Result<bool> {
     }
 }
 
-fn rules_of(table: &str) -> io::Result<usize> {
+/// The content of a table that a message asks for, with the values of some attributes of each part.
+fn content(table: &str, what: u16, kinds: &[u16]) -> io::Result<Vec<Vec<Vec<u8>>>> {
     let name = format!("{table}\0");
-    let request = Request::dump(nft::kind(NFT_MSG_GETRULE), &nft::fixed(libc::NFPROTO_INET))
-        .with(NFTA_RULE_TABLE, name.as_bytes());
+    let request = Request::dump(nft::kind(what), &nft::fixed(libc::NFPROTO_INET))
+        .with(nft::NFTA_TABLE, name.as_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-    let is_its = |(kind, value): (u16, &[u8])| kind == NFTA_RULE_TABLE && value == name.as_bytes();
-    let found = netlink.dump(&request, |message, found| {
-        found.extend(message.attributes(nft::FIXED).any(is_its).then_some(()));
-    })?;
-    Ok(found.len())
+    netlink.dump(&request, |message, found| {
+        let attributes = || message.attributes(nft::FIXED);
+        // Asked for tables or chains, the kernel tells those of all tables.
+        if attributes().any(|it| it == (nft::NFTA_TABLE, name.as_bytes())) {
+            let its = attributes().filter(|(kind, _)| kinds.contains(kind));
+            found.push(its.map(|(_, value)| value.to_vec()).collect());
+        }
+    })
 }
 
 /// Name of a service's table; a service without devices has none.

@@ -35,17 +35,18 @@ const REST: Duration = Duration::from_millis(100);
 /// Most restarts at once after others have ended our program, and the interval of further restarts.
 const STARTS: u32 = 10;
 const START_INTERVAL: Duration = Duration::from_secs(6);
+const NFT_MSG_NEWOBJ: u16 = 18;
 const NFT_MSG_GETOBJ: u16 = 19;
 const NFT_OBJECT_COUNTER: u32 = 1;
-const NFTA_OBJ_TABLE: u16 = 1;
 const NFTA_OBJ_NAME: u16 = 2;
 const NFTA_OBJ_TYPE: u16 = 3;
 const NFTA_OBJ_DATA: u16 = 4;
 const NFTA_COUNTER_BYTES: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
-/// `NFNLGRP_NFTABLES`, and the attribute of all its messages with the name of the table.
+/// `NFNLGRP_NFTABLES`.
 const GROUP_OF_TABLES: u32 = 1 << (7 - 1);
-const NFTA_TABLE: u16 = 1;
+/// The attribute of each message to and from nftables with the name of the table.
+pub(crate) const NFTA_TABLE: u16 = 1;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
@@ -376,10 +377,12 @@ impl TableChanges {
         Self::KINDS.contains(&message.kind)
     }
 
-    /// The name of the table in a notice of removal.
+    /// The name of the table in a notice of nftables.
     pub(crate) fn table(message: Message<'_>) -> Option<&[u8]> {
-        let mut attributes = message.attributes(FIXED);
-        let (_, name) = attributes.find(|(kind, _)| Self::has(message) && *kind == NFTA_TABLE)?;
+        if !Self::has(message) && !Self::has_addition(message) {
+            return None;
+        }
+        let (_, name) = message.attributes(FIXED).find(|(kind, _)| *kind == NFTA_TABLE)?;
         name.strip_suffix(b"\0")
     }
 }
@@ -412,7 +415,7 @@ pub fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
 pub fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64)>> {
     let fixed = fixed(family);
     let request = Request::dump(kind(NFT_MSG_GETOBJ), &fixed)
-        .with(NFTA_OBJ_TABLE, format!("{table}\0").as_bytes())
+        .with(NFTA_TABLE, format!("{table}\0").as_bytes())
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
@@ -431,6 +434,21 @@ pub fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64
         let counted = (name.into_owned(), number(NFTA_COUNTER_PACKETS), number(NFTA_COUNTER_BYTES));
         found.push(counted);
     })
+}
+
+/// Adds a counter to a table of the family `inet`.
+///
+/// # Errors
+/// When the kernel does not take it.
+pub(crate) fn add_counter(table: &str, name: &str) -> io::Result<()> {
+    let flags = u16::try_from(libc::NLM_F_CREATE).unwrap_or_default();
+    let request = Request::set(kind(NFT_MSG_NEWOBJ), flags, &fixed(libc::NFPROTO_INET))
+        .with(NFTA_TABLE, format!("{table}\0").as_bytes())
+        .with(NFTA_OBJ_NAME, format!("{name}\0").as_bytes())
+        .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes())
+        .with(NFTA_OBJ_DATA, &[]);
+    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request)
 }
 
 /// Whether the complaint about `word` has ended, with a line that points at it.

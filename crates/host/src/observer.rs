@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 use crate::entry::Owner;
 use crate::links;
 use crate::netlink::{self, Message, Monitor, Netlink, Request};
-use crate::nft::TableChanges;
+use crate::nft::{TABLE, TableChanges};
 use crate::routes::{NextHop, Routes};
 
 /// The most notices that wait for one service, and the most octets of waiting notices.
@@ -62,7 +62,7 @@ const TRAFFIC_CONTROL: RangeInclusive<u16> = libc::RTM_NEWQDISC..=libc::RTM_GETA
 pub enum Interest {
     /// Links, addresses, routes, rules, settings and next hops; removals from the traffic control of devices.
     Host,
-    /// The same without traffic control, and removals of nftables.
+    /// The same without traffic control; removals of nftables, and additions to tables of ours.
     HostAndTables,
     /// Links and neighbours; IPv4's addresses, routes and settings.
     Neighbourhood,
@@ -438,7 +438,9 @@ impl Interest {
         let is_removal = TableChanges::has(message);
         let is_control = TRAFFIC_CONTROL.contains(&message.kind);
         if TableChanges::has_addition(message) {
-            return self == Self::Obstacles;
+            let is_ours =
+                || TableChanges::table(message).is_some_and(|it| it.starts_with(TABLE.as_bytes()));
+            return self == Self::Obstacles || self == Self::HostAndTables && is_ours();
         }
         match self {
             Self::Host => {
@@ -539,12 +541,14 @@ mod tests {
     #[test]
     fn each_hears_what_it_asked_for() {
         let removal = TableChanges::KINDS[0];
-        let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal];
+        let addition = 0x0a06;
+        let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal, addition];
         let control = [libc::RTM_NEWQDISC, libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
         let all = [&all[..], &control].concat();
         for (interest, expected) in [
             (Interest::Host, vec![all[0], all[2], control[1], control[2]]),
             (Interest::HostAndTables, vec![all[0], all[2], removal]),
+            (Interest::Obstacles, vec![all[0], all[2], removal, addition]),
             (Interest::Neighbourhood, vec![all[1], all[2]]),
         ] {
             let (queue, mut its) = queue(interest);

@@ -30,7 +30,6 @@ use crate::fault::{self, Fault};
 use crate::fence::{self, Fence};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft::TableChanges;
 use crate::observer::{Interest, Observer, Subscription};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
@@ -472,10 +471,7 @@ impl Reconciler {
             }),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
-            _ => {
-                TableChanges::has(message)
-                    && self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message))
-            }
+            _ => self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message)),
         }
     }
 

@@ -277,3 +277,44 @@ fn the_counters_of_a_crashed_gateway_go_with_what_else_it_left() {
     assert!(said.contains(&format!("emptied: {}", file.display())), "{said}");
     assert_eq!(counted(), "");
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_others_change_in_the_table_against_packets_in_clear_is_put_back() {
+    let mut net = Net::pair("");
+    net.start_all();
+    let shown = |net: &Net| net.run(0, "nft --stateless list table inet trackway_tunnel");
+    let before = shown(&net);
+    let jump = before.lines().find(|line| line.contains("jump in_name")).unwrap().trim().to_owned();
+    // The handle of the rule that decides about packets in peers' names.
+    let handle = |net: &Net| {
+        let listed = net.run(0, "nft --handle list table inet trackway_tunnel");
+        let line = listed.lines().find(|line| line.contains(&jump)).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().to_owned()
+    };
+    let replace = |net: &Net| {
+        let rule = format!("rule inet trackway_tunnel prerouting handle {}", handle(net));
+        net.run(0, &format!("nft replace {rule} ip saddr 192.0.2.1 accept"));
+    };
+    let expect_back = |net: &Net, what: &str| {
+        assert!(wait_until(SOON, || shown(net) == before), "{what}: {}", shown(net));
+    };
+
+    replace(&net);
+    expect_back(&net, "a rule is replaced");
+    for change in [
+        "insert rule inet trackway_tunnel prerouting accept",
+        "add table inet trackway_tunnel { flags dormant ; }",
+        "add chain inet trackway_tunnel prerouting { policy drop ; }",
+    ] {
+        net.run(0, &format!("nft {change}"));
+        expect_back(&net, change);
+    }
+
+    // While nobody watches, too: the next gateway looks at what is there.
+    net.crash(0);
+    replace(&net);
+    assert_ne!(shown(&net), before);
+    net.start(0);
+    expect_back(&net, "a rule is replaced while no gateway runs");
+}
