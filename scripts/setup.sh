@@ -1,4 +1,4 @@
-# Shared by ./demo and ./test: installs missing packages, and cleans up after an earlier killed run.
+# Shared by ./demo and ./test: installs missing packages and Rust, and cleans up after an earlier killed run.
 # shellcheck shell=bash
 
 # sudo leaves the toolchain of its caller out of the path, and rustup under another home.
@@ -27,6 +27,47 @@ install_missing() {
         echo "Could not install ${packages[*]}"
         return 1
     fi
+}
+
+# Installs a C linker, and Rust where there is none or an old one: the distribution's if that is new enough, else by
+# rustup. Returns 1 after saying what to run if neither can be had.
+install_toolchain() {
+    local least package candidate work
+    install_missing cc:build-essential || return 1
+    least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    is_at_least "$least" "$(cargo --version 2> /dev/null | cut -d ' ' -f 2)" && return 0
+
+    if [ "$(id -u)" = 0 ]; then
+        if command -v apt-get > /dev/null && apt-get update -qq; then
+            # Debian's stable releases have a newer Rust for browsers.
+            for package in cargo cargo-web; do
+                candidate=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
+                if is_at_least "$least" "$candidate"; then
+                    echo "Installing Rust $candidate from the distribution"
+                    install_without_services "$package" > /dev/null < /dev/null && return 0
+                fi
+            done
+        fi
+        install_missing curl update-ca-certificates:ca-certificates || return 1
+        echo "Installing Rust by rustup in ${CARGO_HOME:-$HOME/.cargo}"
+        work=$(mktemp -d)
+        if curl --silent --show-error --fail --location --output "$work/rustup-init" \
+            "https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init" &&
+            chmod +x "$work/rustup-init" &&
+            "$work/rustup-init" -y -q --no-modify-path --profile minimal --component clippy,rustfmt > /dev/null; then
+            rm -r "$work"
+            export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+            return 0
+        fi
+        rm -r "$work"
+    fi
+    echo "Rust $least or newer is missing: curl -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env"
+    return 1
+}
+
+# Whether a version, which may be empty or "(none)", is not below another.
+is_at_least() {
+    case $2 in [0-9]*) printf '%s\n' "$1" "$2" | sort --version-sort --check=quiet ;; *) return 1 ;; esac
 }
 
 # A routing daemon is wanted in the namespaces of tests, not here: what is installed starts nothing,
