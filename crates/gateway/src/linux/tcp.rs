@@ -14,9 +14,6 @@ use nix::sys::socket::{
 
 use super::firewall::MARK;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 1024;
-
 /// Begins to connect, without waiting for the outcome.
 ///
 /// # Errors
@@ -81,7 +78,8 @@ pub(crate) fn start_listening_with(
     }
     prepare(&socket)?;
     bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
-    listen(&socket, Backlog::new(BACKLOG)?)?;
+    // As many connections may wait as `net.core.somaxconn` allows. A number above musl's SOMAXCONN, 128, is an error there.
+    listen(&socket, Backlog::MAXALLOWABLE)?;
     Ok(TcpListener::from(socket))
 }
 
@@ -123,4 +121,18 @@ pub(crate) fn family(address: SocketAddr) -> AddressFamily {
 
 pub(crate) fn flags() -> SockFlag {
     SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_takes_connections_with_every_c_library() {
+        let listener = start_listening("127.0.0.1:0".parse().unwrap(), false).unwrap();
+
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+
+        assert_eq!(listener.accept().unwrap().1, client.local_addr().unwrap());
+    }
 }
