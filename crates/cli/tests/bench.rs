@@ -1,7 +1,12 @@
 //! Tests `trackway bench` as a user runs it, but not its speed.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 fn bench(args: &[&str]) -> std::process::Output {
@@ -89,8 +94,7 @@ fn the_long_path_is_measured_beside_what_was_asked() {
 #[test]
 fn what_cannot_be_run_is_said_in_one_sentence() {
     for (args, code) in [
-        (&["speed"][..], 2),
-        (&["path", "--loss", "100%"], 2),
+        (&["path", "--loss", "100%"][..], 2),
         (&["path", "--only", "a stone"], 2),
         (&["sim", "--ns3", " "], 2),
         (&["sim", "--ns3", "/nonexistent/program"], 1),
@@ -102,5 +106,60 @@ fn what_cannot_be_run_is_said_in_one_sentence() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn no_option_of_another_benchmark_is_passed_over() {
+    for (args, named) in [
+        (["speed", "--json"], "speed"),
+        (["codec", "--quick"], "--quick"),
+        (["path", "--key"], "--key"),
+        (["hbh", "--ns3=true"], "--ns3"),
+    ] {
+        let output = bench(&args);
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains(&format!("'{named}'")), "{error}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_signal_ends_a_benchmark_at_once_and_gives_everything_back() {
+    // The benchmark, and how many namespaces it has when it measures; `path` does three turns at a time.
+    for (name, namespaces) in [("hbh", 2), ("split", 4), ("path", 15)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trackway"));
+        let mut child = command
+            .args(["bench", name, "--json"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let prefix = format!("twtest{}-", child.id());
+        let made = |folder: &Path| {
+            let names = fs::read_dir(folder).expect("a folder").flatten();
+            names.filter(|it| it.file_name().to_string_lossy().starts_with(&prefix)).count()
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while made(Path::new("/run/netns")) < namespaces {
+            assert!(Instant::now() < deadline, "{name} makes no namespaces");
+            thread::sleep(Duration::from_millis(20));
+        }
+
+        let pid = Pid::from_raw(child.id().try_into().expect("a number of a process"));
+        kill(pid, Signal::SIGINT).expect("it runs");
+        let began = Instant::now();
+        let status = child.wait().expect("it ends");
+
+        assert_eq!(status.code(), Some(130), "{name}");
+        // Programs are killed after a second; what remains is work for `ip`.
+        assert!(began.elapsed() < Duration::from_secs(15), "{name}: {:?}", began.elapsed());
+        assert_eq!(made(Path::new("/run/netns")), 0, "{name}: namespaces");
+        assert_eq!(made(&env::temp_dir()), 0, "{name}: files");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().expect("piped"), &mut said)
+            .expect("UTF-8");
+        assert_eq!(said, "", "{name}");
     }
 }

@@ -16,7 +16,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde_json::Value;
 use tunnel::secure::PrivateKey;
 
-use crate::{Program, SOON, Signals};
+use crate::give_back::changing;
+use crate::{Program, SOON};
 
 /// How the names of namespaces and temporary files begin; the number of our process follows.
 pub const PREFIX: &str = "twtest";
@@ -31,8 +32,6 @@ pub struct Namespaces {
     prefix: String,
     /// The path of the program `trackway`.
     trackway: String,
-    /// The signals that end waits early, in a benchmark.
-    signals: Option<Signals>,
     names: Vec<String>,
     folder: PathBuf,
     programs: Vec<Program>,
@@ -54,14 +53,15 @@ impl Namespaces {
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn new(trackway: impl Into<String>, signals: Option<Signals>) -> anyhow::Result<Self> {
+    pub fn new(trackway: impl Into<String>) -> anyhow::Result<Self> {
+        let _changing = changing();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{PREFIX}{}-{number}", process::id());
         let folder = env::temp_dir().join(&prefix);
         fs::create_dir(&folder).context("cannot make a folder for temporary files")?;
         let trackway = trackway.into();
-        Ok(Self { prefix, trackway, signals, names: Vec::new(), folder, programs: Vec::new() })
+        Ok(Self { prefix, trackway, names: Vec::new(), folder, programs: Vec::new() })
     }
 
     /// The folder for the set's files.
@@ -87,7 +87,10 @@ impl Namespaces {
     /// When we are not root, or `ip` is missing.
     pub fn add(&mut self, name: &str) -> anyhow::Result<String> {
         let name = format!("{}-{name}", self.prefix);
-        self.ip(&["netns", "add", &name])?;
+        {
+            let _changing = changing();
+            self.ip(&["netns", "add", &name])?;
+        }
         self.names.push(name.clone());
         // Without automatic addresses, a namespace sends no packets of its own accord.
         self.enable_v6(&name, false)?;
@@ -199,7 +202,6 @@ impl Namespaces {
         let program = self.programs.len() - 1;
         let deadline = Instant::now() + SOON;
         while !self.printed(program).contains(ready) {
-            self.check_interrupted()?;
             let is_over = self.programs[program].has_ended() || Instant::now() > deadline;
             let printed = self.printed(program);
             ensure!(!is_over || printed.contains(ready), "{command}: no \"{ready}\" in\n{printed}");
@@ -276,7 +278,7 @@ impl Namespaces {
     /// Waits until a condition holds.
     ///
     /// # Errors
-    /// When the limit is over first, with `what` as the reason, or when a signal ends the wait.
+    /// When the limit is over first, with `what` as the reason.
     pub fn wait(
         &self,
         limit: Duration,
@@ -285,7 +287,6 @@ impl Namespaces {
     ) -> anyhow::Result<()> {
         let deadline = Instant::now() + limit;
         while !holds() {
-            self.check_interrupted()?;
             ensure!(Instant::now() < deadline, "{what}");
             thread::sleep(Duration::from_millis(20));
         }
@@ -301,14 +302,6 @@ impl Namespaces {
         self.wait(limit, &format!("nothing comes through to {to}"), || {
             self.try_run(from, &ping).is_ok_and(|it| it.status.success())
         })
-    }
-
-    /// Fails once a signal has come that ends the benchmark.
-    ///
-    /// # Errors
-    /// When a signal has come.
-    pub fn check_interrupted(&self) -> anyhow::Result<()> {
-        self.signals.as_ref().map_or(Ok(()), Signals::check)
     }
 
     /// Pings an address with so many octets of payload, and returns the numbers of the pings that nobody has answered
@@ -377,17 +370,22 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
+        let _changing = changing();
         self.programs.clear();
         for name in &self.names {
-            // The next namespace may get this one's number, and with it the notes of its gateway.
-            if let Ok(namespace) = fs::metadata(Path::new("/run/netns").join(name)) {
-                let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
-            }
-            let _ =
-                Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
+            remove_namespace(name);
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Removes a namespace.
+pub(crate) fn remove_namespace(name: &str) {
+    // The next namespace may get this one's number, and with it the notes of its gateway.
+    if let Ok(namespace) = fs::metadata(Path::new("/run/netns").join(name)) {
+        let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
+    }
+    let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
 }
 
 /// The output of a successful command.

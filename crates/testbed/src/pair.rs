@@ -1,7 +1,7 @@
 //! Joins two hosts by a cable, and measures between them.
 
+use crate::Namespaces;
 use crate::probe::{Iperf, ping};
-use crate::{Namespaces, Signals};
 
 /// How long a ping is waited for, in milliseconds.
 const PATIENCE: f64 = 1e3;
@@ -21,7 +21,7 @@ impl Pair {
     /// # Errors
     /// When we are not root, or a program is missing.
     pub fn new(trackway: impl Into<String>) -> anyhow::Result<Self> {
-        let mut nets = Namespaces::new(trackway, Some(Signals::block()?))?;
+        let mut nets = Namespaces::new(trackway)?;
         let ends = [nets.add("a")?, nets.add("b")?];
         for end in &ends {
             nets.enable_v6(end, true)?;

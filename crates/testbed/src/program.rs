@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::PREFIX;
+use crate::give_back::changing;
 
 /// Time limit for an event that is sure to happen. The wait ends with the event, so the limit is generous for a busy
 /// machine.
@@ -46,6 +47,7 @@ impl Program {
         input: Option<OwnedFd>,
         error: Option<OwnedFd>,
     ) -> anyhow::Result<Self> {
+        let _changing = changing();
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let output = env::temp_dir().join(format!("{PREFIX}{}-{number}.out", process::id()));

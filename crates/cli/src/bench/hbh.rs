@@ -11,7 +11,7 @@ use testbed::Pair;
 use testbed::probe::forwarder::{self, Forwarders};
 use testbed::probe::median;
 
-use super::{Case, check_root, this_program};
+use super::{Case, begin, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Turns of each carrier, so that other load on the machine affects all carriers alike.
@@ -25,11 +25,10 @@ const PING_LIMIT: f64 = 150.0;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const GROUP_KEY: &str = "group.key";
 
-/// What `trackway bench hbh` measures besides.
+/// A hop of the gateway on real interfaces, beside plain IP; needs root.
 #[derive(Debug, clap::Args)]
-#[group(id = "hbh")]
 pub struct Options {
-    /// For `hbh`: measure gateways with a group key as well.
+    /// Measure gateways with a group key as well.
     #[arg(long)]
     key: bool,
 }
@@ -37,7 +36,7 @@ pub struct Options {
 /// Measures TCP's goodput and a ping's time, plain and by HBH. The ping also runs over a bare forwarder, the
 /// practical minimum for a program that sleeps until packets come.
 pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
-    check_root("trackway bench hbh")?;
+    begin("trackway bench hbh")?;
     let mut pair = Pair::new(this_program()?)?;
     if options.key {
         let key = GroupSecret::generate(&mut System).context("cannot make a key")?;

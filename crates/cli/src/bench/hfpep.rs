@@ -14,7 +14,7 @@ use testbed::Pair;
 use testbed::probe::hub::{Hub, NODES};
 use testbed::probe::{interface, sessions};
 
-use super::{Case, check_programs, check_root, this_program};
+use super::{Case, begin, check_programs, this_program};
 
 /// Connections that are open at a time.
 const SESSIONS: usize = 10_000;
@@ -34,9 +34,8 @@ const FAR: &str = "10.9.0.2";
 const TRANSFER: (u16, u16) = (7_001, 5_201);
 const HELD: (u16, u16) = (7_002, 7_002);
 
-/// What can be asked of it.
+/// TCP over STANAG 5066 where no radio limits it; needs root.
 #[derive(Debug, clap::Args)]
-#[group(id = "hfpep")]
 pub struct Options {
     /// Be the target of many connections, which listens there.
     #[arg(long, hide = true)]
@@ -49,7 +48,7 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
     if let Some(at) = options.answer {
         return Ok(sessions::answer(at)?);
     }
-    check_root("trackway bench hfpep")?;
+    begin("trackway bench hfpep")?;
     check_programs(&["ip", "iperf3"])?;
     let mut pair = Pair::new(this_program()?)?;
     let nodes: [SocketAddr; 2] = [

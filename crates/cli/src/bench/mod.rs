@@ -20,44 +20,53 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use crate::failure::misuse;
+use crate::lab::interrupt;
 
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench manet\n  trackway bench path --quick\n  trackway bench sar\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
-                  --mss=536'"
-)]
+#[command(after_help = "\
+Examples:
+  trackway bench codec
+  trackway bench path --quick
+  trackway bench sim --ns3 './chain --loss=0.1 --mss=536'")]
 pub struct Args {
-    /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
-    /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `manet`, radios in the
-    /// simulator; `path`, the tunnel on a long lossy link (needs root); `sar`, messages of programs between two gateways (needs
-    /// root); `sim`, the simulator; `split`, the TCP splitter between two gateways
-    /// (needs root); `tunnel`, the tunnel on a clean cable (needs root).
-    name: String,
-
-    /// For `tunnel`: the wireguard-go to compare with, else the one that is installed.
-    #[arg(long, value_name = "PATH")]
-    wireguard_go: Option<PathBuf>,
-
-    /// For `sim`: run this program for ns-3 too, and compare with the chain. The last line that it
-    /// prints is a JSON object with packets_per_cpu_s and events_per_cpu_s. For `manet`: the program
-    /// of scripts/ns3.
-    #[arg(long, value_name = "COMMAND")]
-    ns3: Option<String>,
-
-    #[command(flatten)]
-    hbh: hbh::Options,
-
-    #[command(flatten)]
-    hfpep: hfpep::Options,
-
-    #[command(flatten)]
-    path: path::Options,
-
+    #[command(subcommand)]
+    bench: Bench,
     /// Print one JSON object per case on standard output, and nothing else.
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    /// The arithmetic of the coded tunnel.
+    Codec,
+    Hbh(hbh::Options),
+    Hfpep(hfpep::Options),
+    /// Radios in the simulator.
+    Manet {
+        /// Run this program of scripts/ns3 too, and compare.
+        #[arg(long, value_name = "COMMAND")]
+        ns3: Option<String>,
+    },
+    Path(path::Options),
+    /// Messages of programs between two gateways; needs root.
+    Sar,
+    /// The simulator.
+    Sim {
+        /// Run this program for ns-3 too, and compare with the chain. The last line that it prints is a JSON object with
+        /// packets_per_cpu_s and events_per_cpu_s.
+        #[arg(long, value_name = "COMMAND")]
+        ns3: Option<String>,
+    },
+    /// The TCP splitter between two gateways; needs root.
+    Split,
+    /// The tunnel on a clean cable; needs root.
+    Tunnel {
+        /// The wireguard-go to compare with, else the one that is installed.
+        #[arg(long, value_name = "PATH")]
+        wireguard_go: Option<PathBuf>,
+    },
 }
 
 /// One measured number.
@@ -73,23 +82,19 @@ struct Case {
 
 /// Runs the benchmark that `args` names.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { name, wireguard_go, ns3, hbh, hfpep, path, json } = args;
+    let Args { bench, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
-    match name.as_str() {
-        "codec" => codec::run(|case| if json { print_json(&case) } else { print_rate(&case) })?,
-        "hbh" => hbh::run(&hbh, print)?,
-        "hfpep" => hfpep::run(&hfpep, print)?,
-        "manet" => manet::run(ns3.as_deref(), print)?,
-        "path" => path::run(path, json)?,
-        "sar" => sar::run(print)?,
-        "sim" => sim::run(ns3.as_deref(), print)?,
-        "split" => split::run(print)?,
-        "tunnel" => tunnel::run(wireguard_go.as_deref(), print)?,
-        _ => {
-            return Err(misuse(format!(
-                "no benchmark is called '{name}': there are codec, hbh, hfpep, manet, path, sar, sim, split and tunnel"
-            )));
-        }
+    let rates = |case: Case| if json { print_json(&case) } else { print_rate(&case) };
+    match bench {
+        Bench::Codec => codec::run(rates)?,
+        Bench::Hbh(options) => hbh::run(&options, print)?,
+        Bench::Hfpep(options) => hfpep::run(&options, print)?,
+        Bench::Manet { ns3 } => manet::run(ns3.as_deref(), print)?,
+        Bench::Path(options) => path::run(options, json)?,
+        Bench::Sar => sar::run(print)?,
+        Bench::Sim { ns3 } => sim::run(ns3.as_deref(), print)?,
+        Bench::Split => split::run(print)?,
+        Bench::Tunnel { wireguard_go } => tunnel::run(wireguard_go.as_deref(), print)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -106,13 +111,14 @@ fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails unless we may make namespaces; `command` is what the user asked for.
-fn check_root(command: &str) -> anyhow::Result<()> {
+/// Fails unless we may make namespaces; from now on, a signal gives back all that we have made and ends us at once. To be
+/// called before threads start; `command` is what the user asked for.
+fn begin(command: &str) -> anyhow::Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),
         "making network namespaces needs root: `sudo {command}`"
     );
-    Ok(())
+    interrupt::end_after(testbed::give_back)
 }
 
 /// This program, to be run in a namespace.

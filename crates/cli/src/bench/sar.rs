@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testbed::Pair;
 use testbed::probe::median;
 
-use super::{Case, check_root, this_program};
+use super::{Case, begin, this_program};
 
 /// Octets of a message.
 const OCTETS: usize = 500;
@@ -37,7 +37,7 @@ const CONFIG: &str = "waiting = 200000\ninbox = 100000\nwindow = 10000\noutcomes
 
 /// Measures messages a second, also for each second of CPU, and the memory of waiting messages.
 pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
-    check_root("trackway bench sar")?;
+    begin("trackway bench sar")?;
     let mut pair = Pair::new(this_program()?)?;
     pair.nets.wait_for_ping(&pair.ends[0], ADDRESS, READY_WITHIN)?;
     let gateways = [start(&mut pair, 0)?, start(&mut pair, 1)?];
@@ -52,7 +52,6 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
         for (end, cpu) in cpu.iter_mut().enumerate() {
             cpu.push(MESSAGES as f64 / (used(end)? - before[end]));
         }
-        pair.nets.check_interrupted()?;
     }
     let [messages, echo] = [messages, echoes].map(median);
     let [sender, receiver] = cpu.map(median);

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use emulator::namespace;
 use testbed::probe::{Iperf, median};
-use testbed::{Namespaces, Signals, Sites};
+use testbed::{Namespaces, Sites};
 
-use super::{Case, check_programs, check_root, this_program};
+use super::{Case, begin, check_programs, this_program};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
@@ -42,9 +42,9 @@ struct Turn {
 
 /// Measures with gateways and without, in turn.
 pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
-    check_root("trackway bench split")?;
+    begin("trackway bench split")?;
     check_programs(&["iperf3", "nft"])?;
-    let mut nets = Namespaces::new(this_program()?, Some(Signals::block()?))?;
+    let mut nets = Namespaces::new(this_program()?)?;
     let sites = Sites::new(&mut nets, None)?;
     sites.forward()?;
     sites.route(&nets)?;
@@ -99,7 +99,7 @@ fn start(nets: &mut Namespaces, sites: &Sites) -> anyhow::Result<Vec<usize>> {
 
 /// Measures the running network.
 fn turn(nets: &mut Namespaces, sites: &Sites, gateways: &[usize]) -> anyhow::Result<Turn> {
-    let request = median(requests(nets, sites)?);
+    let request = median(requests(sites)?);
     let transfer = Iperf {
         between: (&sites.client, &sites.server),
         address: Sites::SERVER,
@@ -116,7 +116,7 @@ fn turn(nets: &mut Namespaces, sites: &Sites, gateways: &[usize]) -> anyhow::Res
 }
 
 /// How long requests take, each over a connection of its own: in microseconds.
-fn requests(nets: &Namespaces, sites: &Sites) -> anyhow::Result<Vec<f64>> {
+fn requests(sites: &Sites) -> anyhow::Result<Vec<f64>> {
     let address: SocketAddr = format!("{}:{PORT}", Sites::SERVER).parse()?;
     let listener = namespace::within(&sites.server, || TcpListener::bind(address))?
         .context("cannot listen for requests")?;
@@ -125,10 +125,7 @@ fn requests(nets: &Namespaces, sites: &Sites) -> anyhow::Result<Vec<f64>> {
     thread::scope(|scope| {
         let server = scope.spawn(|| serve(&listener, &is_over));
         let asked = namespace::within(&sites.client, || {
-            let times = (0..REQUESTS).map(|_| {
-                nets.check_interrupted()?;
-                ask(address).context("a request")
-            });
+            let times = (0..REQUESTS).map(|_| ask(address).context("a request"));
             times.collect::<anyhow::Result<Vec<f64>>>()
         });
         is_over.store(true, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use testbed::Pair;
 use testbed::probe::median;
 
 use super::gateways::{self, Gateway};
-use super::{Case, check_root, this_program};
+use super::{Case, begin, this_program};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
@@ -42,7 +42,7 @@ pub fn run(
     wireguard_go: Option<&Path>,
     print: impl Fn(Case) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    check_root("trackway bench tunnel")?;
+    begin("trackway bench tunnel")?;
     let wireguard_go = match wireguard_go {
         Some(path) => {
             ensure!(path.is_file(), "there is no {}", path.display());

@@ -33,7 +33,7 @@ impl Interrupt {
                 terminal::err(),
                 "ends when the runs at work are done; again ends at once"
             );
-            end_at_next(&signals);
+            end_at_next(&signals, discard_unfinished);
         });
         Ok(this)
     }
@@ -50,8 +50,13 @@ impl Interrupt {
 
 /// Has a signal end the command at once, and leave no half of a file; to be called before threads start.
 pub fn end_cleanly() -> anyhow::Result<()> {
+    end_after(discard_unfinished)
+}
+
+/// Has a signal end the command as soon as `tidy` is done; to be called before threads start.
+pub fn end_after(tidy: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let signals = block()?;
-    thread::spawn(move || end_at_next(&signals));
+    thread::spawn(move || end_at_next(&signals, tidy));
     Ok(())
 }
 
@@ -61,9 +66,9 @@ fn block() -> anyhow::Result<SigSet> {
     Ok(signals)
 }
 
-fn end_at_next(signals: &SigSet) {
+fn end_at_next(signals: &SigSet, tidy: impl FnOnce()) {
     if let Ok(signal) = signals.wait() {
-        discard_unfinished();
+        tidy();
         std::process::exit(128 + signal as i32);
     }
 }

@@ -19,7 +19,7 @@ pub struct Namespaces(testbed::Namespaces);
 
 impl Namespaces {
     pub fn new() -> Self {
-        Self(testbed::Namespaces::new(TRACKWAY, None).unwrap())
+        Self(testbed::Namespaces::new(TRACKWAY).unwrap())
     }
 
     #[track_caller]

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use emulator::namespace;
 
-use crate::{Namespaces, Sites};
+use crate::Sites;
 
 /// A request's answer has come, or is given up, before the next request.
 const PER_SECOND: u32 = 4;
@@ -25,8 +25,8 @@ const PORT: u16 = 7_008;
 /// milliseconds, the shortest first. A lost message has an infinite time.
 ///
 /// # Errors
-/// When a socket cannot be opened, or a signal ends us.
-pub fn ask(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
+/// When a socket cannot be opened.
+pub fn ask(sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
     let address: IpAddr = Sites::SERVER.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
     let server = namespace::within(&sites.server, || UdpSocket::bind(address))?
@@ -48,19 +48,13 @@ pub fn ask(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec
     thread::scope(|scope| {
         let answering = scope.spawn(|| receive(&server, clock, end, requests, true));
         let receiving = scope.spawn(|| receive(&client, clock, end, requests, false));
-        let mut outcome = Ok(());
         for number in 0..requests {
             thread::sleep(sent_at(number).saturating_duration_since(Instant::now()));
-            outcome = nets.check_interrupted();
-            if outcome.is_err() {
-                break;
-            }
             // A packet refused by the kernel counts as lost.
             let _ = client.send(&message(number, clock));
         }
-        let taken = [answering, receiving].map(|it| it.join().expect("a receiver does not panic"));
-        outcome?;
-        let [asked, answered] = taken;
+        let [asked, answered] =
+            [answering, receiving].map(|it| it.join().expect("a receiver does not panic"));
         // A lost request has no answer.
         let unasked = asked.iter().filter(|time| time.is_infinite()).count();
         let mut times = [asked, answered].concat();

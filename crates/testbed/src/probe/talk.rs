@@ -9,7 +9,7 @@ use anyhow::Context as _;
 
 use emulator::namespace;
 
-use crate::{Namespaces, Sites};
+use crate::Sites;
 
 /// Octets of a request or response.
 const MESSAGE: usize = 64;
@@ -24,8 +24,8 @@ const PORT: u16 = 7_007;
 /// shortest first. A missing response has an infinite time.
 ///
 /// # Errors
-/// When client and server are not connected, or a signal ends us.
-pub fn talk(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
+/// When client and server are not connected.
+pub fn talk(sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
     let address: IpAddr = Sites::SERVER.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
     let listener = namespace::within(&sites.server, || TcpListener::bind(address))?
@@ -34,7 +34,7 @@ pub fn talk(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Ve
     let requests = seconds * PER_SECOND;
     thread::scope(|scope| {
         let server = scope.spawn(|| answer(&listener));
-        let asked = ask(nets, &sites.client, address, requests);
+        let asked = ask(&sites.client, address, requests);
         let answered = server.join().expect("the server does not panic");
         let times = asked?;
         answered.context("the server of requests")?;
@@ -42,12 +42,7 @@ pub fn talk(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Ve
     })
 }
 
-fn ask(
-    nets: &Namespaces,
-    client: &str,
-    address: SocketAddr,
-    requests: u32,
-) -> anyhow::Result<Vec<f64>> {
+fn ask(client: &str, address: SocketAddr, requests: u32) -> anyhow::Result<Vec<f64>> {
     let connect = || TcpStream::connect_timeout(&address, CONNECT_WITHIN);
     let stream = namespace::within(client, connect)?.context("no connection")?;
     stream.set_nodelay(true)?;
@@ -66,17 +61,14 @@ fn ask(
             }
             times
         });
-        let mut outcome = Ok(());
         for number in 0..requests {
             thread::sleep(sent_at(number).saturating_duration_since(Instant::now()));
-            outcome = nets.check_interrupted();
-            if outcome.is_err() || (&stream).write_all(&[0x5a; MESSAGE]).is_err() {
+            if (&stream).write_all(&[0x5a; MESSAGE]).is_err() {
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 break;
             }
         }
         let mut times = reader.join().expect("the reader does not panic");
-        outcome?;
         let missing = (0..requests).skip(times.len());
         times.extend(missing.map(|_| f64::INFINITY));
         times.sort_by(f64::total_cmp);

@@ -22,10 +22,10 @@ use lab::output::make_folder;
 use lab::stats::{Estimate, Observation, Sample};
 use network::Network;
 use plan::{Cell, Extent, Load};
+use testbed::Sites;
 use testbed::probe::{Iperf, lone, talk};
-use testbed::{Signals, Sites};
 
-use super::{check_programs, check_root};
+use super::{begin, check_programs};
 use crate::failure::misuse;
 
 /// Seconds after which requests and pings begin beside a download.
@@ -36,34 +36,36 @@ const WARM_UP: u32 = 5;
 /// Downloads at once: at 10 Mbit/s each costs a core a few percent.
 const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
-/// What and how much `trackway bench path` measures.
+/// The tunnel on a long lossy link, beside plain TCP; needs root.
+///
+/// Unmodified programs and fresh gateways each turn, in namespaces.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// For `path`: fewer and shorter turns, less than two minutes in all.
+    /// Fewer and shorter turns, less than two minutes in all.
     #[arg(long)]
     quick: bool,
 
-    /// For `path`: how long each download is measured [default: 15, with --quick 8].
+    /// How long each download is measured [default: 15, with --quick 8].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
     seconds: Option<u32>,
 
-    /// For `path`: how often each turn is done, with other losses each time; figures are means then.
+    /// How often each turn is done, with other losses each time; figures are means then.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
 
-    /// For `path`: the losses of the link [default: 0%,1%,2%,5%,10%,20%].
+    /// The losses of the link [default: 0%,1%,2%,5%,10%,20%].
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     loss: Vec<Probability>,
 
-    /// For `path`: only turns whose name contains this, such as `bbr` or `ours cubic`.
+    /// Only turns whose name contains this, such as `bbr` or `ours cubic`.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
-    /// For `path`: how many turns to do at once [default: 3].
+    /// How many turns to do at once [default: 3].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
-    /// For `path`: where to write pictures [default: trackway-bench, or nowhere with --json].
+    /// Where to write pictures [default: trackway-bench, or nowhere with --json].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -105,14 +107,14 @@ pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
     if cells.is_empty() {
         return Err(misuse("no turn has such a name: `ours cubic 5 %` is one"));
     }
-    check_root("trackway bench path")?;
+    begin("trackway bench path")?;
     check_programs(&["ip", "ping", "iperf3"])?;
     let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-bench")));
     if let Some(out) = &out {
         make_folder(out)?;
     }
 
-    let measured = measure_all(&cells, runs.unwrap_or(1), jobs.unwrap_or(JOBS).get())?;
+    let measured = measure_all(&cells, runs.unwrap_or(1), jobs.unwrap_or(JOBS).get());
 
     let findings = report::findings(&measured);
     if json {
@@ -130,8 +132,7 @@ pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
 }
 
 /// Does all runs of all turns, some at once; returns the turns in the order of `cells`.
-fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> anyhow::Result<Vec<Measured>> {
-    let signals = Signals::block()?;
+fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> Vec<Measured> {
     let all = (0..runs).flat_map(|run| (0..cells.len()).map(move |place| (place, run)));
     let waiting: Mutex<VecDeque<(usize, u32)>> = Mutex::new(all.collect());
     let total = cells.len() * runs as usize;
@@ -139,11 +140,11 @@ fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> anyhow::Result<Vec<Mea
     let (sender, done) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..jobs.min(total) {
-            let (signals, sender, next) = (&signals, sender.clone(), &next);
+            let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 while let Some((place, run)) = next() {
-                    let outcome = measure(signals, &cells[place], run);
-                    if signals.check().is_err() || sender.send((place, outcome)).is_err() {
+                    let outcome = measure(&cells[place], run);
+                    if sender.send((place, outcome)).is_err() {
                         return;
                     }
                 }
@@ -166,16 +167,15 @@ fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> anyhow::Result<Vec<Mea
                 before
             });
         }
-        signals.check()?;
-        Ok(measured)
+        measured
     })
 }
 
-fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> {
+fn measure(cell: &Cell, run: u32) -> anyhow::Result<Outcome> {
     let Cell { carrier, pattern, loss, load, seconds } = *cell;
     // The same losses for each TCP inside.
     let seed = loss.to_bits().wrapping_add(run.into());
-    let mut network = Network::new(signals, carrier, cell.wire(), &pattern.loss(loss), seed)?;
+    let mut network = Network::new(carrier, cell.wire(), &pattern.loss(loss), seed)?;
     let sites = network.sites.clone();
     let transfer = |left_out, args| Iperf {
         between: (&sites.client, &sites.server),
@@ -191,19 +191,17 @@ fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> 
             let offered = network.finish()?;
             Ok(Outcome { goodput, offered, times: Vec::new() })
         }
-        Load::Talk => {
-            Ok(Outcome { times: talk::talk(&network.nets, &sites, seconds)?, ..Outcome::default() })
-        }
+        Load::Talk => Ok(Outcome { times: talk::talk(&sites, seconds)?, ..Outcome::default() }),
         Load::Both => {
             let args = ["--reverse", "--congestion", "cubic"];
             let load = transfer(LATER, &args);
-            let times = load.beside(&mut network.nets, |nets| talk::talk(nets, &sites, seconds))?;
+            let times = load.beside(&mut network.nets, |_| talk::talk(&sites, seconds))?;
             Ok(Outcome { times, ..Outcome::default() })
         }
         Load::Lone => {
-            lone::ask(&network.nets, &sites, seconds / WARM_UP)?;
+            lone::ask(&sites, seconds / WARM_UP)?;
             let before = network.counters()?;
-            let times = lone::ask(&network.nets, &sites, seconds)?;
+            let times = lone::ask(&sites, seconds)?;
             let after = network.counters()?;
             let [packets, datagrams] = [0, 1].map(|place| after[place] - before[place]);
             Ok(Outcome { times, offered: datagrams / packets, goodput: 0.0 })
