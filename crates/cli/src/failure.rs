@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 #[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
+use settings::plain::without_numbers;
 
 use crate::terminal;
 
@@ -80,32 +81,6 @@ pub fn refuse(said: &clap::Error) -> ExitCode {
     }
 }
 
-/// Removes the numbers that Rust adds to the kernel's words: `No such file or directory (os error 2)`.
-fn without_numbers(said: &str) -> String {
-    let mut parts = said.split(" (os error ");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        text.push_str(part.split_once(')').map_or("", |(_, after)| after));
-    }
-    text
-}
-
 fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_words_stand_without_numbers() {
-        for (said, expected) in [
-            ("a: No such file or directory (os error 2)", "a: No such file or directory"),
-            ("x (os error 2): y (os error 13)\nz", "x: y\nz"),
-            ("nothing of the kind (2)", "nothing of the kind (2)"),
-        ] {
-            assert_eq!(without_numbers(said), expected);
-        }
-    }
 }

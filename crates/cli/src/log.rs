@@ -16,7 +16,7 @@ use base::time::Time;
 use gateway::events::Recent;
 use gateway::lines::{Admitted, Allowance};
 use serde_json::Value as Json;
-use settings::plain::shown;
+use settings::plain::{shown, without_numbers};
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -193,11 +193,11 @@ impl Line {
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}").into());
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
+        self.put(field, without_numbers(value).into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -279,7 +279,7 @@ mod tests {
         let count = |left_out: u64| warn!(peer = "b c", octets = 7, left_out, "path is down");
         count(0);
         count(3);
-        error!(why = %"x\ny", "gone");
+        error!(why = %"x\ny (os error 2)", "gone");
     }
 
     #[test]

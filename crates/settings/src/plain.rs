@@ -22,6 +22,21 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same without the numbers that Rust adds to the kernel's words: `No such file or directory (os error 2)`.
+#[must_use]
+pub fn without_numbers(said: &str) -> String {
+    const MARK: &str = " (os error ";
+    let mut parts = said.split(MARK);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, after)) if number.parse::<i32>().is_ok() => text += after,
+            _ => text = text + MARK + part,
+        }
+    }
+    text
+}
+
 /// A writer that passes text to `out` and escapes control characters, except line feeds and tabs, and octets that are
 /// not text.
 #[derive(Debug)]
@@ -139,5 +154,18 @@ mod tests {
 
         assert!(!json.contains(char::is_control), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), object);
+    }
+
+    #[test]
+    fn the_kernels_words_stand_without_numbers() {
+        for (said, expected) in [
+            ("a: No such file or directory (os error 2)", "a: No such file or directory"),
+            ("x (os error 2): y (os error 13)\nz", "x: y\nz"),
+            ("nothing of the kind (2)", "nothing of the kind (2)"),
+            ("cut off (os error 1", "cut off (os error 1"),
+            ("x (os error of another) (os error 2)", "x (os error of another)"),
+        ] {
+            assert_eq!(without_numbers(said), expected);
+        }
     }
 }

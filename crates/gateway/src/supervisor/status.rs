@@ -7,6 +7,7 @@ use base::counter::{Counter, Measure};
 use host::fault::{Fault, KINDS, Kind};
 use serde::Serialize;
 use serde_json::Value;
+use settings::plain::without_numbers;
 
 use super::slot;
 use crate::events::Event;
@@ -54,7 +55,7 @@ impl Status {
         samples.extend(KINDS.map(|kind| sample(kind, &faults)));
         let shown = |Fault { kind, said }| {
             let severity = kind.severity.name();
-            Shown { code: kind.code, severity, said }
+            Shown { code: kind.code, severity, said: without_numbers(&said) }
         };
         let mut status = Self {
             samples,
