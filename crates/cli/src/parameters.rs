@@ -13,7 +13,10 @@ use crate::terminal;
 
 /// Show what can be set in configurations and scenarios: names, ranges, defaults.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+Tables are for people; programs read the same names, ranges and defaults in the JSON schema.
+
+Examples:
   trackway parameters hbh
   trackway schema gateway > gateway.schema.json")]
 pub struct Args {

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     counters: bool,
     /// Print the last 64 lines of the log that matter to an operator.
-    #[arg(long, conflicts_with_all = ["json", "counters", "service"])]
+    #[arg(long, conflicts_with_all = ["counters", "service"])]
     events: bool,
     /// Print it again every so many seconds, until Ctrl-C.
     #[arg(
@@ -110,10 +110,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.watch.is_some() {
             terminal::clear()?;
         }
-        if args.json && args.service.is_none() {
+        if args.json && args.service.is_none() && !args.events {
             out.write_all(answer.as_bytes())?;
         } else {
-            print(&mut out, args, &only(status, args.service.as_deref()))?;
+            print(&mut out, args, &only(status, args))?;
         }
         out.flush()?;
         let Some(seconds) = args.watch else { return Ok(outcome) };
@@ -127,9 +127,12 @@ fn names(status: &Map<String, Value>) -> impl Iterator<Item = &str> {
     services.filter_map(|service| service["name"].as_str())
 }
 
-/// Reduces a status to one service, if a service is named.
-fn only(mut status: Map<String, Value>, service: Option<&str>) -> Map<String, Value> {
-    let Some(service) = service else { return status };
+/// Reduces a status to the events, or to one service, if asked for.
+fn only(mut status: Map<String, Value>, args: &Args) -> Map<String, Value> {
+    if args.events {
+        status.retain(|name, _| name == "events");
+    }
+    let Some(service) = args.service.as_deref() else { return status };
     let is_its = |counter: &str| {
         let owner =
             SERVICES.iter().find(|(_, begins)| begins.iter().any(|it| counter.starts_with(it)));
@@ -349,7 +352,7 @@ mod tests {
     fn printed(line: &[&str], status: &Value) -> String {
         let Line { args } = Line::try_parse_from(line).unwrap();
         let mut out = Vec::new();
-        let status = only(status.as_object().unwrap().clone(), args.service.as_deref());
+        let status = only(status.as_object().unwrap().clone(), &args);
         print(&mut out, &args, &status).unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -379,6 +382,8 @@ mod tests {
         let json: Value = serde_json::from_str(&printed(&["sar", "--json"], &status)).unwrap();
         assert_eq!((&json["sar_messages_taken"], &json["hbh"]), (&json!(5), &Value::Null));
         assert!(printed(&["--events"], &status).ends_with("info  up\n"));
+        let json: Value = serde_json::from_str(&printed(&["--events", "--json"], &status)).unwrap();
+        assert_eq!(json, json!({ "events": status["events"] }));
     }
 
     #[test]

@@ -25,7 +25,7 @@ struct File {
     mode: u32,
 }
 
-/// The schema named in the first line of each configuration.
+/// The schema named in the first line of each configuration, which is copied with it.
 const SCHEMA: &str = "gateway.schema.json";
 
 impl Folder {
@@ -34,11 +34,13 @@ impl Folder {
         Self { path: path.to_owned(), files: Vec::new() }
     }
 
-    /// Adds a configuration; the name may lead into a folder within.
+    /// Adds a configuration, and its schema beside it; the name may lead into a folder within.
     pub fn config(&mut self, name: &str, text: &str) {
-        let up = "../".repeat(name.matches('/').count());
-        let text = format!("#:schema {up}{SCHEMA}\n{text}");
+        let text = format!("#:schema {SCHEMA}\n{text}");
         self.files.push(File { name: name.to_owned(), text, mode: 0o644 });
+        let within = name.rfind('/').map_or("", |slash| &name[..=slash]);
+        let schema = format!("{:#}\n", gateway::config::schema());
+        self.files.push(File { name: format!("{within}{SCHEMA}"), text: schema, mode: 0o644 });
     }
 
     /// Adds a file with a secret.
@@ -51,7 +53,7 @@ impl Folder {
     ///
     /// # Errors
     /// When a value that was given is wrong, the folder exists, or something cannot be written.
-    pub fn write(mut self) -> anyhow::Result<()> {
+    pub fn write(self) -> anyhow::Result<()> {
         let folder = self.path.display().to_string();
         for File { name, text, .. } in self.files.iter().filter(|file| file.name.ends_with(".toml"))
         {
@@ -60,8 +62,6 @@ impl Folder {
                 failure::misuse(format!("what was given makes no configuration: {why}"))
             })?;
         }
-        let schema = format!("{:#}\n", gateway::config::schema());
-        self.files.push(File { name: SCHEMA.to_owned(), text: schema, mode: 0o644 });
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         make(&self.path).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => failure::misuse(format!(

@@ -99,6 +99,7 @@ fn each_kind_writes_files_that_are_right_and_keys_for_their_owner_alone() {
                 Config::read(&path).unwrap();
                 let text = fs::read_to_string(&path).unwrap();
                 let named = text.lines().next().unwrap().strip_prefix("#:schema ").unwrap();
+                assert!(!named.contains('/'), "it is copied with the file: {named}");
                 assert!(path.parent().unwrap().join(named).exists(), "{named}");
                 assert!(text.lines().filter(|line| line.contains('#')).count() > 3, "{text}");
             }
