@@ -226,6 +226,8 @@ pub struct Fault {
     pub kind: &'static Kind,
     /// The details: the missing thing, the obstacle and the remedy.
     pub said: String,
+    /// The name of the peer that this fault keeps from this host.
+    pub peer: Option<String>,
 }
 
 /// Tracks the faults of a gateway: decides when each is shown.
@@ -236,7 +238,7 @@ pub struct Faults {
 
 #[derive(Debug)]
 struct Known {
-    kind: &'static Kind,
+    fault: Fault,
     since: Time,
     is_shown: bool,
 }
@@ -256,7 +258,7 @@ impl Fault {
     /// A fault of a kind, in words for an operator.
     #[must_use]
     pub fn new(kind: &'static Kind, said: impl Into<String>) -> Self {
-        Self { kind, said: said.into() }
+        Self { kind, said: said.into(), peer: None }
     }
 }
 
@@ -282,19 +284,19 @@ impl Faults {
     /// Takes all present faults, and returns the changes.
     pub fn follow(&mut self, now: Time, present: Vec<Fault>) -> News {
         let mut before = std::mem::take(&mut self.known);
-        for Fault { kind, said } in present {
-            let key = (kind.code, said);
-            let known = before.remove(&key).unwrap_or(Known { kind, since: now, is_shown: false });
+        for fault in present {
+            let key = (fault.kind.code, fault.said.clone());
+            let known = before.remove(&key).unwrap_or(Known { fault, since: now, is_shown: false });
             self.known.insert(key, known);
         }
-        let lasting = |it: &Known| it.since + it.kind.delay <= now;
+        let lasting = |it: &Known| it.since + it.fault.kind.delay <= now;
         let codes: BTreeSet<_> =
-            self.known.values().filter(|it| lasting(it)).map(|it| it.kind.code).collect();
+            self.known.values().filter(|it| lasting(it)).map(|it| it.fault.kind.code).collect();
         let mut news = News::default();
-        for ((_, said), known) in &mut self.known {
-            let fault = Fault::new(known.kind, said.clone());
+        for known in self.known.values_mut() {
+            let fault = known.fault.clone();
             let shows =
-                lasting(known) && !known.kind.follows.iter().any(|code| codes.contains(code));
+                lasting(known) && !fault.kind.follows.iter().any(|code| codes.contains(code));
             match (known.is_shown, shows) {
                 (false, true) => news.begun.push(fault.clone()),
                 (true, false) => news.ended.push(fault.clone()),
@@ -305,8 +307,8 @@ impl Faults {
                 news.shown.push(fault);
             }
         }
-        let gone = before.into_iter().filter(|(_, known)| known.is_shown);
-        news.ended.extend(gone.map(|((_, said), known)| Fault::new(known.kind, said)));
+        let gone = before.into_values().filter(|known| known.is_shown);
+        news.ended.extend(gone.map(|known| known.fault));
         news.shown.sort_by_key(|fault| std::cmp::Reverse(fault.kind.severity));
         news
     }

@@ -129,7 +129,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
             );
         }
     }
-    for (whose, at) in &needs.calls {
+    for (peer, at) in &needs.calls {
         let call = Packet {
             protocol: Some(protocol::UDP),
             destination: Some(at.ip()),
@@ -147,9 +147,10 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
                     &format!("{family} daddr {ip} udp dport {port}"),
                     &format!("-d {ip} -p udp --dport {port}"),
                 );
-                findings.add(
+                findings.add_of_peer(
                     &FIREWALL,
-                    format!("{culprit} drops what this host sends to {whose} at {at}"),
+                    peer,
+                    format!("{culprit} drops what this host sends to the peer {peer} at {at}"),
                     format!("{order} (and in the file that makes the chain)"),
                 );
             }
@@ -179,7 +180,7 @@ mod tests {
             networks: BTreeSet::from(["0.0.0.0/0".parse().unwrap()]),
             listens: vec!["0.0.0.0:51900".parse().unwrap()],
             far: Vec::new(),
-            calls: vec![("the peer b".to_owned(), "192.0.2.2:51900".parse().unwrap())],
+            calls: vec![("b".to_owned(), "192.0.2.2:51900".parse().unwrap())],
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Finding {
     pub remedy: String,
     /// Whether the obstacle stops only packets of other hosts. Perhaps no host needs them to pass.
     pub(crate) is_of_others: bool,
+    /// The name of the peer that the obstacle keeps from this host.
+    pub(crate) peer: Option<String>,
 }
 
 /// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
@@ -62,9 +64,9 @@ struct Needs {
     networks: BTreeSet<Prefix>,
     /// UDP sockets that peers send to.
     listens: Vec<SocketAddr>,
-    /// Where services connect or send to themselves, each with what it is.
-    far: Vec<(String, IpAddr)>,
-    /// Peers of the tunnel whose addresses and UDP ports are known.
+    /// Where services connect or send to themselves, but for peers, each with what it is.
+    far: Vec<(&'static str, IpAddr)>,
+    /// Peers of the tunnel whose addresses and UDP ports are known, by name.
     calls: Vec<(String, SocketAddr)>,
 }
 
@@ -146,25 +148,24 @@ impl Needs {
             let endpoint = |peer: &crate::config::Peer| {
                 let at = peer.endpoint.as_ref()?.address()?;
                 let at = SocketAddr::new(at.ip().to_canonical(), at.port());
-                Some((format!("the peer {}", peer.name), at))
+                Some((peer.name.clone(), at))
             };
             needs.calls.extend(tunnel.peers.iter().filter_map(endpoint));
-            needs.far.extend(needs.calls.iter().map(|(whose, at)| (whose.clone(), at.ip())));
         }
         if let Some(client) = &config.ip_client {
             needs.devices.insert(client.device.clone());
             needs.networks.extend(client.routes.iter().map(|route| route.to));
-            needs.far.push(("the node of [ipclient]".to_owned(), client.server.ip()));
+            needs.far.push(("the node of [ipclient]", client.server.ip()));
         }
         for gre in &config.gre {
             needs.devices.insert(gre.device.clone());
             needs.networks.extend(&gre.networks);
-            needs.far.push(("the router of [[gre]]".to_owned(), gre.remote));
+            needs.far.push(("the router of [[gre]]", gre.remote));
         }
         if let Some(pep) = &config.hf_pep
             && let Some(server) = pep.server
         {
-            needs.far.push(("the node of [hfpep]".to_owned(), server.ip()));
+            needs.far.push(("the node of [hfpep]", server.ip()));
         }
         needs
     }
@@ -181,12 +182,18 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, kind: &'static Kind, what: String, remedy: String) {
-        self.0.push(Finding { kind, what, remedy, is_of_others: false });
+        self.0.push(Finding { kind, what, remedy, is_of_others: false, peer: None });
     }
 
     /// Adds an obstacle to packets of other hosts.
     fn add_of_others(&mut self, kind: &'static Kind, what: String, remedy: String) {
-        self.0.push(Finding { kind, what, remedy, is_of_others: true });
+        self.0.push(Finding { kind, what, remedy, is_of_others: true, peer: None });
+    }
+
+    /// Adds an obstacle on the way to a peer.
+    fn add_of_peer(&mut self, kind: &'static Kind, peer: &str, what: String, remedy: String) {
+        let peer = Some(peer.to_owned());
+        self.0.push(Finding { kind, what, remedy, is_of_others: false, peer });
     }
 
     fn rights(&mut self) {
@@ -359,13 +366,20 @@ impl Findings {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut netlink) = Netlink::open() else { return };
         let mut seen = BTreeSet::new();
-        for (whose, address) in &needs.far {
-            match routes.towards(*address) {
-                NextHop::Nowhere => self.add(
-                    &NO_ROUTE,
-                    format!("no route leads to {whose} at {address}"),
-                    format!("`ip route get {address}` says why; a default route is missing, or the interface is down"),
-                ),
+        let of_peers =
+            needs.calls.iter().map(|(peer, at)| (Some(peer), format!("the peer {peer}"), at.ip()));
+        let others = needs.far.iter().map(|(whose, at)| (None, (*whose).to_owned(), *at));
+        for (peer, whose, address) in of_peers.chain(others) {
+            match routes.towards(address) {
+                NextHop::Nowhere => self.0.push(Finding {
+                    kind: &NO_ROUTE,
+                    what: format!("no route leads to {whose} at {address}"),
+                    remedy: format!(
+                        "`ip route get {address}` says why; a default route is missing, or the interface is down"
+                    ),
+                    is_of_others: false,
+                    peer: peer.cloned(),
+                }),
                 NextHop::Neighbour { interface, .. } if seen.insert(interface) => {
                     let mtu = links::mtu(&mut netlink, interface).unwrap_or(usize::MAX);
                     if mtu < LEAST_MTU {

@@ -78,7 +78,11 @@ impl Rounds {
             self.0.wake();
         }
         let found = lock(&self.0.found);
-        found.iter().map(|it| Fault::new(it.kind, format!("{}: {}", it.what, it.remedy))).collect()
+        let fault = |it: &Finding| {
+            let said = format!("{}: {}", it.what, it.remedy);
+            Fault { peer: it.peer.clone(), ..Fault::new(it.kind, said) }
+        };
+        found.iter().map(fault).collect()
     }
 }
 
@@ -177,7 +181,7 @@ mod tests {
 
     fn forwarding(key: &str) -> Finding {
         let (what, remedy) = (format!("{key} is 0"), format!("sysctl -w {key}=1"));
-        Finding { kind: &FORWARDING, what, remedy, is_of_others: true }
+        Finding { kind: &FORWARDING, what, remedy, is_of_others: true, peer: None }
     }
 
     #[test]
@@ -188,6 +192,7 @@ mod tests {
             what: "no route".to_owned(),
             remedy: "add one".to_owned(),
             is_of_others: false,
+            peer: None,
         };
         let mut early = Early::default();
         let mut told =

@@ -482,10 +482,10 @@ impl Supervisor {
         present.extend(self.rounds.iter().flat_map(|rounds| rounds.faults(&self.config)));
         let services = slots().map(Slot::status).collect();
         let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
-        for Fault { kind, said } in begun {
+        for Fault { kind, said, .. } in begun {
             warn!(code = kind.code, severity = %kind.severity, %said, "fault");
         }
-        for Fault { kind, said } in ended {
+        for Fault { kind, said, .. } in ended {
             info!(code = kind.code, %said, "fault has ended");
         }
         Status::new(services, reports, shown, self.recent.all())

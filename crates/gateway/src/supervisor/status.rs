@@ -40,6 +40,8 @@ struct Shown {
     code: &'static str,
     severity: &'static str,
     said: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<String>,
 }
 
 impl Status {
@@ -53,9 +55,9 @@ impl Status {
     ) -> Self {
         let mut samples: Vec<_> = services.iter().flat_map(slot::Status::samples).collect();
         samples.extend(KINDS.map(|kind| sample(kind, &faults)));
-        let shown = |Fault { kind, said }| {
+        let shown = |Fault { kind, said, peer }| {
             let severity = kind.severity.name();
-            Shown { code: kind.code, severity, said: without_numbers(&said) }
+            Shown { code: kind.code, severity, said: without_numbers(&said), peer }
         };
         let mut status = Self {
             samples,
@@ -79,8 +81,7 @@ impl Status {
 
     /// Why a peer of the tunnel takes no packets now, if so.
     pub fn fault_of_peer(&self, name: &str) -> Option<String> {
-        let whose = format!(" the peer {name} at ");
-        if let Some(fault) = self.faults.iter().find(|it| it.said.contains(&whose)) {
+        if let Some(fault) = self.faults.iter().find(|it| it.peer.as_deref() == Some(name)) {
             return Some(fault.said.clone());
         }
         let tunnels = self.more.get("tunnels")?.as_array()?;
