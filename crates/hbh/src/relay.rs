@@ -113,6 +113,8 @@ struct PeerState {
     turns: VecDeque<FlowId>,
     /// Whether the neighbour is in the turn list of its link.
     is_listed: bool,
+    /// Octets that the neighbour has used of its turn on the link.
+    used: usize,
     /// Unknown flows from the neighbour, to be reported to the neighbour.
     unknown: VecDeque<FlowId>,
     /// Flows from the neighbour with an acknowledgement due, oldest first.
@@ -135,6 +137,7 @@ impl PeerState {
             fresh: VecDeque::new(),
             turns: VecDeque::new(),
             is_listed: false,
+            used: 0,
             unknown: VecDeque::new(),
             acks_due: VecDeque::new(),
             is_ack_overdue: false,
@@ -416,6 +419,7 @@ impl Relay {
             }
             (None, Some(turn)) => {
                 self.emit_data(now, turn, out);
+                self.use_turn(link, turn.peer, out.len());
                 Some(turn.peer)
             }
             (None, None) => None,
@@ -962,7 +966,7 @@ impl Relay {
         })
     }
 
-    /// Returns the next flow in turn on `link`: neighbours take turns, and so do the flows of each.
+    /// Returns the next flow in turn on `link`: neighbours take turns of as many octets, and so do the flows of each.
     fn next_turn(&mut self, now: Time, link: Link) -> Option<Turn> {
         for _ in 0..self.links.get(&link)?.turns.len() {
             let &peer = self.links.get(&link)?.turns.front()?;
@@ -970,6 +974,7 @@ impl Relay {
                 return Some(turn);
             }
             let is_done = self.peers.get_mut(&peer).is_none_or(|state| {
+                state.used = 0;
                 state.is_listed = !(state.turns.is_empty() && state.fresh.is_empty());
                 !state.is_listed
             });
@@ -980,6 +985,21 @@ impl Relay {
             }
         }
         None
+    }
+
+    /// Notes that `peer` was sent `len` octets over `link`. A turn is as long as the longest packet; what the last
+    /// packet of a turn exceeds counts in the next turn.
+    fn use_turn(&mut self, link: Link, peer: Peer, len: usize) {
+        let (Some(state), Some(queue)) = (self.peers.get_mut(&peer), self.links.get_mut(&link))
+        else {
+            return;
+        };
+        let quantum = state.path.config().mtu;
+        state.used += len;
+        if state.used >= quantum && queue.turns.front() == Some(&peer) {
+            state.used -= quantum;
+            queue.turns.rotate_left(1);
+        }
     }
 
     /// Returns the next flow to `peer` in turn: deficit round robin over the flows with something to send, as in

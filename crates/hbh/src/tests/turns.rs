@@ -1,4 +1,4 @@
-//! Turns of the flows to a neighbour.
+//! Turns of the neighbours on a link, and of the flows to a neighbour.
 
 use super::*;
 
@@ -49,6 +49,28 @@ fn a_new_flow_has_one_turn_before_the_others_and_then_waits_like_them() {
     assert_eq!(places[0], 0);
     assert!((9..=11).contains(&(places[1] - places[0])), "{places:?}");
     assert!((9..=11).contains(&(places[2] - places[1])), "{places:?}");
+}
+
+#[test]
+fn neighbours_on_a_link_are_sent_as_many_octets() {
+    let mut relay = Relay::new(quiet(Profile::Default), Rng::stream(1, "hbh"));
+    for (neighbour, count, len) in [(1, 20, 1_300), (2, 80, 200)] {
+        relay.add_peer(Peer(neighbour), peer_config(0));
+        for number in 0..count {
+            let packet = long_datagram("10.0.0.1:1", "10.9.0.2:2", number, len);
+            relay.handle_packet(Time::ZERO, Peer(neighbour), &packet).unwrap();
+        }
+    }
+
+    let (mut out, mut octets) = (Vec::new(), [0_usize; 2]);
+    let mut most_apart = 0;
+    while octets.iter().all(|sent| *sent < 15_000) {
+        let Peer(neighbour) = relay.poll_transmit(Time::ZERO, Link(0), &mut out).unwrap();
+        octets[usize::from(neighbour == 2)] += out.len();
+        most_apart = most_apart.max(octets[0].abs_diff(octets[1]));
+    }
+
+    assert!(most_apart <= 3_000, "two packets of the greatest length: {most_apart} octets");
 }
 
 /// TCP needs three packets behind a lost one to notice the loss without its timer (RFC 5681, 3.2).
