@@ -29,6 +29,16 @@ impl fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
+/// The error that ends a command because no `kind` has the name that was written: with the name that is probably meant,
+/// else with all.
+pub fn no_such(kind: &str, written: &str, names: &[&str]) -> anyhow::Error {
+    let remedy = match settings::nearest(written, names.iter().copied()) {
+        Some(meant) => format!("{meant} is probably meant"),
+        None => format!("there are {}", names.join(", ")),
+    };
+    misuse(format!("{written}: there is no such {kind}; {remedy}"))
+}
+
 /// The error that ends a command because of a network namespace: the user named one that is not there,
 /// or something else is amiss.
 #[cfg(feature = "laboratory")]

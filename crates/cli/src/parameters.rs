@@ -8,7 +8,7 @@ use gateway::config;
 use manet::{aodv, dsdv, olsr, ospf};
 use settings::page;
 
-use crate::failure::misuse;
+use crate::failure::no_such;
 use crate::terminal;
 
 /// Show what can be set in configurations and scenarios: names, ranges, defaults.
@@ -30,11 +30,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut tables = tables();
     if let Some(name) = table {
         let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
-        let what = format!("{name}: there is no such table; there are {}", names.join(", "));
-        tables.retain(|table| table.name == name);
-        if tables.is_empty() {
-            return Err(misuse(what));
+        if !names.contains(&name.as_str()) {
+            return Err(no_such("table", &name, &names));
         }
+        tables.retain(|table| table.name == name);
     }
     let mut stdout = terminal::out();
     if let [table] = &tables[..] {

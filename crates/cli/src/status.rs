@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use settings::plain::shown;
 
 use crate::control::Control;
-use crate::failure::{self, misuse};
+use crate::failure::{self, misuse, no_such};
 use crate::terminal;
 use readable::{octets, span};
 
@@ -81,8 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(service) = &args.service
         && SERVICES.iter().all(|(name, _)| name != service)
     {
-        let names = SERVICES.map(|(name, _)| name).join(", ");
-        return Err(misuse(format!("{service}: there is no such service; there are {names}")));
+        return Err(no_such("service", service, &SERVICES.map(|(name, _)| name)));
     }
     let mut out = terminal::out();
     loop {

@@ -118,13 +118,18 @@ fn a_run_leaves_a_report_tables_and_pictures() {
 
 #[test]
 fn a_wrong_name_is_answered_in_one_sentence_with_code_2() {
-    let output = trackway(&["lab", "run", "hbh-speed", "--json"]);
+    for (name, remedy) in
+        [("hbh-speed", "there are all, "), ("hbh-dealy", "hbh-delay is probably meant\n")]
+    {
+        let output = trackway(&["lab", "run", name, "--json"]);
 
-    let error = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    assert!(error.starts_with("trackway: no experiment is called 'hbh-speed'"), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+        let error = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+        let begin = format!("trackway: {name}: there is no such experiment; {remedy}");
+        assert!(error.starts_with(&begin), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
 }
 
 #[test]

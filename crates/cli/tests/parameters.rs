@@ -52,9 +52,11 @@ fn the_documentation_shows_the_parameters_as_they_are() {
 
 #[test]
 fn a_table_that_does_not_exist_is_answered_with_those_that_do() {
-    let output = parameters(&["hhb"]);
+    for (name, remedy) in [("hhb", "hbh is probably meant"), ("entirely", "there are aodv, ")] {
+        let output = parameters(&[name]);
 
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("hhb: there is no such table; there are aodv, "), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(&format!("{name}: there is no such table; {remedy}")), "{said}");
+    }
 }

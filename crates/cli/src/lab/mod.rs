@@ -21,7 +21,7 @@ use clap::Subcommand;
 use serde_json::json;
 use whole::write_whole;
 
-use crate::failure::{misuse, print};
+use crate::failure::{misuse, no_such, print};
 use crate::terminal;
 use interrupt::Interrupt;
 
@@ -294,8 +294,9 @@ fn summary(tested: &[Tested], tables: bool) -> String {
 }
 
 fn unknown(claims: &[Claim], name: &str) -> anyhow::Error {
-    let mut names: Vec<&str> = claims.iter().map(|claim| claim.group).collect();
+    let mut names = vec!["all", worlds::NAME];
+    names.extend(claims.iter().map(|claim| claim.group));
     names.dedup();
     names.extend(claims.iter().map(|claim| claim.id));
-    misuse(format!("no experiment is called '{name}'; there are all, {}", names.join(", ")))
+    no_such("experiment", name, &names)
 }
