@@ -11,7 +11,7 @@ use base::time::{Time, earliest};
 use tcp::{Algorithm, Config, Connection, Event, KeepAlive, State};
 
 use crate::course::{Course, choice, log_count};
-use crate::drive::{Cores, Kept, Sent};
+use crate::drive::{Cores, Kept, Sent, To};
 use crate::streams::octet;
 
 /// Octets of a write.
@@ -490,7 +490,7 @@ impl Cores for Connections {
         }
         let destination = parse(out)?.destination.ip();
         let to = (0..self.nodes.len()).find(|to| address(*to) == destination).unwrap_or(node);
-        Some(Sent { to, tag: 0 })
+        Some(Sent { to: To::One(to), tag: 0 })
     }
 
     fn check(&self, node: usize) -> Kept {

@@ -31,9 +31,18 @@ pub type Kept = Result<(), String>;
 /// The receiver and number of a datagram sent by a core.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    pub(crate) to: usize,
+    pub(crate) to: To,
     /// The datagram's number, for the report to the sender in [`Cores::told`].
     pub(crate) tag: u64,
+}
+
+/// Who receives a datagram.
+#[derive(Clone, Copy, Debug)]
+pub enum To {
+    /// Every other node that the medium connects to the sender.
+    Everyone,
+    /// One node.
+    One(usize),
 }
 
 /// The cores of a service on several nodes, and the judge of their behaviour.
@@ -47,7 +56,7 @@ pub trait Cores {
     fn arrive(&mut self, now: Time, node: usize, from: usize, octets: &[u8]) -> Kept;
     /// A stranger, with an address of none of the nodes, sends octets to a node.
     fn forge(&mut self, now: Time, node: usize, octets: &[u8]);
-    /// Tells a node whether its datagram arrives, for media with such reports.
+    /// Tells a node whether its datagram to one node arrives, for media with such reports.
     fn told(&mut self, _now: Time, _node: usize, _tag: u64, _has_arrived: bool) {}
     fn restart(&mut self, now: Time, node: usize, rng: Rng) -> Kept;
     fn handle_timeout(&mut self, now: Time, node: usize);
@@ -403,21 +412,35 @@ impl<C: Cores> Drive<'_, C> {
         for octet in self.now.as_nanos().to_le_bytes().iter().chain(octets) {
             self.ran.hash = (self.ran.hash ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3);
         }
+        match to {
+            To::Everyone => {
+                for to in (0..self.course.nodes).filter(|to| *to != from) {
+                    self.carry(from, to, octets);
+                }
+            }
+            To::One(to) => {
+                let has_arrived = self.carry(from, to, octets);
+                let local = self.local(from);
+                self.cores.told(local, from, tag, has_arrived);
+            }
+        }
+    }
+
+    /// Brings a datagram to one node, or loses it; returns whether it arrives.
+    fn carry(&mut self, from: usize, to: usize, octets: &[u8]) -> bool {
         let fate = self.channels[from][to].transmit(self.now, octets.len());
-        self.busy[from] = fate.idle_at.max(self.now);
+        self.busy[from] = self.busy[from].max(fate.idle_at).max(self.now);
         let is_parted = self.parted.get(&(from, to)).is_some_and(|until| *until > self.now);
         let arrives = fate.arrives_at.filter(|_| !is_parted);
         self.say(|| {
             let fate = arrives.map_or("lost".to_owned(), |at| format!("arrives at {at}"));
             format!("{from} > {to}: {} octets, {fate}: {}", octets.len(), head(octets))
         });
-        let local = self.local(from);
-        self.cores.told(local, from, tag, arrives.is_some());
         self.recorded.push_back((from, to, octets.to_vec()));
         if self.recorded.len() > RECORDED {
             self.recorded.pop_front();
         }
-        let Some(at) = arrives else { return };
+        let Some(at) = arrives else { return false };
         self.count += 1;
         self.under_way.insert((at, self.count), (from, to, octets.to_vec()));
         let is_calm = self.now >= Time::ZERO + self.course.span;
@@ -426,19 +449,20 @@ impl<C: Cores> Drive<'_, C> {
             let at = at + self.rng.within(COPY);
             self.under_way.insert((at, self.count), (from, to, octets.to_vec()));
         }
+        true
     }
 
     /// The present time on a node's clock.
     fn local(&self, node: usize) -> Time {
         self.now
-            + EPOCH
+            + start().since(Time::ZERO)
             + Duration::from_secs_f64(self.now.as_secs_f64() * (200.0 + self.skew[node]) / 1e6)
     }
 
     /// The first true time at which a node's clock has reached `due`.
     fn true_time(&self, node: usize, due: Time) -> Time {
         let ahead = 1.0 + (200.0 + self.skew[node]) / 1e6;
-        let since = due.since(Time::ZERO + EPOCH).as_secs_f64() / ahead;
+        let since = due.since(start()).as_secs_f64() / ahead;
         // Rounding is below a microsecond in a day.
         Time::ZERO + Duration::from_secs_f64(since) + Duration::from_micros(1)
     }
@@ -459,4 +483,6 @@ fn head(octets: &[u8]) -> String {
 const HEAD: usize = 24;
 
 /// The nodes' clocks begin at this time, not at zero, so times before the start exist.
-const EPOCH: Duration = Duration::from_secs(1_000);
+pub fn start() -> Time {
+    Time::ZERO + Duration::from_secs(1_000)
+}

@@ -12,7 +12,10 @@
 mod connections;
 mod course;
 mod drive;
+mod hops;
 mod messages;
+mod network;
+mod offered;
 mod shrink;
 mod streams;
 #[cfg(test)]
@@ -33,6 +36,8 @@ pub use drive::Ran;
 /// The service whose cores a storm runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
+    /// Hop-by-hop reliability between nodes that find each other.
+    Hbh,
     /// The table of rules that blocks flows.
     Rules,
     /// Messages by segmentation and reassembly.
@@ -47,12 +52,14 @@ pub enum Service {
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 5] = [Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
+    pub const ALL: [Self; 6] =
+        [Self::Hbh, Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Hbh => "hbh",
             Self::Rules => "rules",
             Self::Sar => "sar",
             Self::Slep => "slep",
@@ -63,7 +70,7 @@ impl Service {
 
     fn nodes(self, rng: &mut Rng) -> usize {
         match self {
-            Self::Sar => 2 + course::choice(rng, 4),
+            Self::Hbh | Self::Sar => 2 + course::choice(rng, 4),
             Self::Slep | Self::Tcp => 2 + course::choice(rng, 2),
             Self::Rules | Self::Tunnel => 2,
         }
@@ -90,6 +97,7 @@ impl Course {
     #[must_use]
     pub fn run<'a>(&'a self, until: Option<Time>, trace: Option<&'a mut dyn FnMut(&str)>) -> Ran {
         match self.service {
+            Service::Hbh => drive::run(self, hops::Hops::new(self), until, trace),
             Service::Rules => drive::run(self, verdicts::Verdicts::new(self), until, trace),
             Service::Sar => drive::run(self, messages::Messages::new(self), until, trace),
             Service::Slep => drive::run(self, streams::Streams::new(self), until, trace),

@@ -13,7 +13,7 @@ use sar::{
 };
 
 use crate::course::{Course, choice, log_count};
-use crate::drive::{Cores, Kept, Sent};
+use crate::drive::{Cores, Kept, Sent, To, start};
 
 /// Octets of a message.
 const SIZES: std::ops::Range<usize> = 8..40_000;
@@ -256,7 +256,7 @@ impl Cores for Messages {
             // Answers to strangers leave the net.
             let to = (0..self.nodes.len()).find(|to| address(*to) == transmit.to);
             if let Some(to) = to.filter(|to| *to != node) {
-                return Some(Sent { to, tag: 0 });
+                return Some(Sent { to: To::One(to), tag: 0 });
             }
         }
     }
@@ -300,11 +300,6 @@ impl Cores for Messages {
         }
         Ok(())
     }
-}
-
-/// The clock of a node when a course begins.
-fn start() -> Time {
-    Time::ZERO + Duration::from_secs(1_000)
 }
 
 fn small(count: usize) -> u16 {

@@ -11,7 +11,7 @@ use hf::s5066::sis::{self, ClientId, Server};
 use hf::slep::{Addresses, Config, Event, Options, Reason, Slep, StreamId};
 
 use crate::course::{Course, choice, log_count};
-use crate::drive::{Cores, Kept, Sent};
+use crate::drive::{Cores, Kept, Sent, To, start};
 
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..60_000;
@@ -448,7 +448,7 @@ impl Cores for Streams {
         out.extend(&request.s_pdu);
         let to = (0..self.ends.len()).find(|to| address(*to) == request.to).unwrap_or(node);
         let tag = self.ends[node].tags;
-        Some(Sent { to, tag })
+        Some(Sent { to: To::One(to), tag })
     }
 
     fn check(&self, node: usize) -> Kept {
@@ -486,11 +486,6 @@ impl Cores for Streams {
         }
         Ok(())
     }
-}
-
-/// The clock of a node when a course begins.
-fn start() -> Time {
-    Time::ZERO + Duration::from_secs(1_000)
 }
 
 fn address(node: usize) -> Address {

@@ -10,7 +10,7 @@ use base::time::{Time, earliest};
 use tunnel::{Config, Tunnel};
 
 use crate::course::{Course, choice, log_count};
-use crate::drive::{Cores, Kept, Sent};
+use crate::drive::{Cores, Kept, Sent, To, start};
 
 /// Packets in one burst of a user.
 const BURST: std::ops::Range<usize> = 1..40;
@@ -64,7 +64,7 @@ impl Tunnels {
         let mut config = Config::default();
         config.queue = course.limit(&mut rng, 3_000, config.queue);
         config.window = course.limit(&mut rng, 16, config.window);
-        let now = Time::ZERO + Duration::from_secs(1_000);
+        let now = start();
         let ends = (0..course.nodes).map(|node| End {
             core: Tunnel::new(now, config, Rng::stream(course.seed, &format!("tunnel {node}"))),
             numbers: BTreeSet::new(),
@@ -202,7 +202,7 @@ impl Cores for Tunnels {
         out.push(self.key);
         out.extend(transmit.number.to_be_bytes());
         out.extend(payload);
-        Some(Sent { to: 1 - node, tag: transmit.number })
+        Some(Sent { to: To::One(1 - node), tag: transmit.number })
     }
 
     fn check(&self, node: usize) -> Kept {

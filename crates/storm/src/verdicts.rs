@@ -13,7 +13,7 @@ use rules::{
 };
 
 use crate::course::{Course, choice, log_count};
-use crate::drive::{Cores, Kept, Sent};
+use crate::drive::{Cores, Kept, Sent, To};
 
 /// Identifications of packets: few, so different packets share some.
 const IDENTS: usize = 6;
@@ -295,7 +295,7 @@ impl Cores for Verdicts {
             return None;
         }
         *out = self.outgoing.pop_front()?;
-        Some(Sent { to: 1, tag: 0 })
+        Some(Sent { to: To::One(1), tag: 0 })
     }
 
     fn check(&self, _node: usize) -> Kept {
