@@ -43,6 +43,6 @@ pub mod wire;
 pub use config::{Config, PARAMETERS, Profile, Redundancy, Rto};
 pub use link::{Estimates, Link, LinkReport, Peer, PeerConfig};
 pub use packet::TCP_LIFETIME;
-pub use relay::{Credence, Event, Relay};
+pub use relay::{Event, Evidence, Relay};
 pub use repair::OVERHEAD;
 pub use stats::Stats;

@@ -36,7 +36,7 @@ pub enum Event {
 /// How strongly a packet without a tag shows that the peer's HBH runs: a host whose HBH has ended forwards what others
 /// send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Credence {
+pub enum Evidence {
     /// The packet acknowledges a flow that we send to the peer.
     Answer,
     /// The packet continues a flow that the peer sends.
@@ -45,7 +45,7 @@ pub enum Credence {
     Unsure,
 }
 
-impl Credence {
+impl Evidence {
     /// Takes into account whether the packet continues a flow.
     fn or_of_flow(self, is_known: bool) -> Self {
         if self == Self::Unsure && is_known { Self::Flow } else { self }
@@ -317,52 +317,52 @@ impl Relay {
     /// peer's.
     ///
     /// The packets that it brings are asked for by `poll_restored`.
-    pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Credence {
+    pub fn handle_message(&mut self, now: Time, peer: Peer, packet: &[u8]) -> Evidence {
         let Ok(header) = Header::parse(packet) else {
             self.stats.received.messages_malformed += 1;
-            return Credence::Unsure;
+            return Evidence::Unsure;
         };
         if header.protocol != self.config.protocol {
             self.stats.received.messages_malformed += 1;
-            return Credence::Unsure;
+            return Evidence::Unsure;
         }
         if !self.peers.contains_key(&peer) {
             self.stats.received.messages_unknown_peer += 1;
-            return Credence::Unsure;
+            return Evidence::Unsure;
         }
         self.handle_alive(now, peer);
 
         let mut rest = &packet[header.len..header.total_len];
-        let mut credence = Credence::Unsure;
+        let mut evidence = Evidence::Unsure;
         loop {
             match Message::split_first(self.config.profile.layout(), rest) {
                 Ok((Message::Ack(ack), after)) => {
                     if self.senders.contains_key(&(peer, ack.flow)) {
-                        credence = Credence::Answer;
+                        evidence = Evidence::Answer;
                     }
                     self.handle_ack(now, peer, &ack);
                     if after.is_empty() {
-                        return credence;
+                        return evidence;
                     }
                     rest = after;
                 }
                 Ok((Message::Data(data), _)) => {
                     let is_known = self.receivers.contains_key(&(peer, data.flow));
                     self.handle_data(now, peer, &data, &packet[..header.len]);
-                    return credence.or_of_flow(is_known);
+                    return evidence.or_of_flow(is_known);
                 }
                 Ok((Message::Repair(repair), _)) => {
                     let is_known = self.receivers.contains_key(&(peer, repair.flow));
                     self.handle_repair(now, peer, &repair, &packet[..header.len]);
-                    return credence.or_of_flow(is_known);
+                    return evidence.or_of_flow(is_known);
                 }
                 Err(wire::Malformed::Checksum) => {
                     self.stats.received.messages_damaged += 1;
-                    return credence;
+                    return evidence;
                 }
                 Err(_) => {
                     self.stats.received.messages_malformed += 1;
-                    return credence;
+                    return evidence;
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! Tests HBH on real interfaces, as seen by applications, neighbours and administrators.
 
 use std::fs;
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -185,25 +184,27 @@ fn a_reload_of_most_keys_loses_no_packet_and_no_neighbour() {
     let transfer = Transfer::start(&names[0], (&names[2], "10.9.1.2"), ENDLESS);
     transfer.wait_for(100_000, SOON);
 
-    let (nets, said) = (&net.nets, Mutex::new(Vec::new()));
-    let unanswered = thread::scope(|scope| {
-        let pings = scope.spawn(|| nets.unanswered(&names[0], "10.9.1.2", 100, 56));
-        for (keys, node) in
-            [("queue = 300", 1), ("queue = 100\nhello.interval = \"1s\"", 1), ("hold = \"1s\"", 2)]
-        {
-            let file = nets.folder().join(format!("{}.toml", names[node]));
-            let before = fs::read_to_string(&file).unwrap();
-            fs::write(&file, format!("{before}{keys}\n")).unwrap();
-            said.lock().unwrap().push(nets.run(&names[node], &format!("{TRACKWAY} reload")));
-            fs::write(&file, before).unwrap();
-            transfer.wait_for(transfer.received() + 500_000, SOON);
-        }
-        pings.join().unwrap()
-    });
+    let nets = &net.nets;
+    for (keys, node, changed) in [
+        ("queue = 300", 1, "queue changed"),
+        ("queue = 100\nhello.hold = \"9s\"", 1, "queue, hello.hold changed"),
+        ("hold = \"1s\"", 2, "hold changed"),
+    ] {
+        let file = nets.folder().join(format!("{}.toml", names[node]));
+        let before = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{before}{keys}\n")).unwrap();
+        let (said, unanswered) = thread::scope(|scope| {
+            let pings = scope.spawn(|| nets.unanswered(&names[0], "10.9.1.2", 60, 56));
+            let said = nets.run(&names[node], &format!("{TRACKWAY} reload"));
+            assert!(!pings.is_finished(), "the reload came after the pings");
+            (said, pings.join().unwrap())
+        });
+        fs::write(&file, before).unwrap();
 
-    let said = said.into_inner().unwrap();
-    assert!(said.iter().all(|it| it.contains("hbh: other parameters")), "{said:?}");
-    assert!(unanswered.is_empty(), "{unanswered:?}{}", net.status(1));
+        assert!(said.contains(&format!("hbh: {changed}")), "{said}");
+        assert!(unanswered.is_empty(), "{keys}: {unanswered:?}{}", net.status(node));
+        transfer.wait_for(transfer.received() + 500_000, SOON);
+    }
     for node in 0..3 {
         assert_eq!(net.count(node, "neighbours_down"), 0, "{}", net.status(node));
         assert_eq!(net.count(node, "packets_plain"), 0, "{}", net.status(node));
@@ -504,8 +505,8 @@ mod timed {
 
     use super::*;
 
-    /// What a busy machine may take beside.
-    const SLACK: Duration = Duration::from_millis(200);
+    /// What it takes beside round trips: 300 ms, and 200 more on a busy machine.
+    const MOST: Duration = Duration::from_millis(500);
 
     /// The longest silence of a connection over three nodes, whose middle one is killed; each hop has this delay.
     fn silence(delay: Duration) -> (Duration, String) {
@@ -533,12 +534,12 @@ mod timed {
 
     #[test]
     #[ignore = "needs root: run by ./test"]
-    fn the_death_of_a_nodes_process_costs_three_round_trips_and_300_ms() {
+    fn the_death_of_a_nodes_process_costs_three_round_trips_and_half_a_second_at_most() {
         for delay in [1, 10, 50].map(Duration::from_millis) {
             let (silence, story) = silence(delay);
 
             let round_trip = delay * 4;
-            assert!(silence < round_trip * 3 + Duration::from_millis(300) + SLACK, "{story}");
+            assert!(silence < round_trip * 3 + MOST, "{story}");
         }
     }
 }

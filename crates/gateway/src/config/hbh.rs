@@ -117,6 +117,14 @@ impl Hbh {
         };
         followed == *other
     }
+
+    /// The keys with other values in another configuration.
+    #[must_use]
+    pub fn changed_keys(&self, other: &Self) -> Vec<&'static str> {
+        let of_core = ::hbh::PARAMETERS.differences(&self.core, &other.core);
+        let own = PARAMETERS.differences(self, other);
+        of_core.into_iter().chain(own).map(|(name, _)| name).collect()
+    }
 }
 
 /// Reads the section.

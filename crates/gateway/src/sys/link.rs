@@ -272,3 +272,61 @@ fn filter(code: u32, jt: u8, jf: u8, k: u32) -> io::Result<libc::sock_filter> {
 fn socklen<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).expect("options are small")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use base::ip::{Spec, icmp};
+
+    use super::*;
+
+    const OURS: u8 = protocol::EXPERIMENT;
+
+    #[test]
+    fn the_filter_lets_through_our_protocol_and_the_errors_about_it_and_nothing_else() {
+        // The kernel filters datagrams of any socket, so that the test needs no rights.
+        let (sender, receiver) = UnixDatagram::pair().unwrap();
+        let link = Link(receiver.into());
+        link.attach_filter(OURS).unwrap();
+        let receiver = UnixDatagram::from(link.0);
+        receiver.set_nonblocking(true).unwrap();
+        let passes = |frame: &[u8]| {
+            sender.send(frame).unwrap();
+            receiver.recv(&mut [0; FRAME]).is_ok()
+        };
+
+        for (version, addresses) in
+            [(0x0800, ["10.0.0.1", "10.0.0.2"]), (0x86dd_u16, ["fd00::1", "fd00::2"])]
+        {
+            let [a, b] = addresses.map(|text| text.parse().unwrap());
+            let packet = |protocol| {
+                let mut packet = Vec::new();
+                Spec::new(a, b, protocol).emit(8, &mut packet);
+                packet.extend([0; 8]);
+                packet
+            };
+            let error = |error: icmp::Error, protocol| {
+                let mut out = Vec::new();
+                assert!(error.emit(b, &packet(protocol), &mut out));
+                out
+            };
+            let framed = |version: u16, packet: &[u8]| {
+                [&[2; 12][..], &version.to_be_bytes(), packet].concat()
+            };
+
+            for (packet, expected, what) in [
+                (packet(OURS), true, "ours"),
+                (packet(protocol::TCP), false, "TCP"),
+                (packet(OURS + 1), false, "another"),
+                (error(icmp::Error::ProtocolUnreachable, OURS), true, "an error about ours"),
+                (error(icmp::Error::ProtocolUnreachable, OURS + 1), false, "about another"),
+                (error(icmp::Error::PortUnreachable, OURS), false, "another error about ours"),
+            ] {
+                assert_eq!(passes(&framed(version, &packet)), expected, "{addresses:?}: {what}");
+                assert!(!passes(&framed(0x0806, &packet)), "{addresses:?}: {what}, as ARP");
+                assert!(!passes(&framed(version, &packet[..5])), "{addresses:?}: {what}, cut");
+            }
+        }
+    }
+}

@@ -37,7 +37,7 @@ use orphans::{Orphan, Orphans};
 use crate::auth::{GroupKey, Untrusted};
 use crate::hello::{self, Hello};
 use crate::neighbours::{self, Departure, Neighbours, Place};
-use crate::{Credence, Link, Peer, PeerConfig, Profile, Relay};
+use crate::{Evidence, Link, Peer, PeerConfig, Profile, Relay};
 
 /// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), which
 /// shows the receiver that nobody forwarded the packet.
@@ -346,15 +346,15 @@ impl Host {
         };
         match self.guard.open(peer, packet) {
             Ok(packet) => {
-                let credence = self.relay.handle_message(now, peer, packet);
+                let evidence = self.relay.handle_message(now, peer, packet);
                 // The paper's profile counts every packet as a sign of life.
                 let is_paper = self.relay.config().profile == Profile::Paper;
                 let is_proven = is_paper || self.guard.key().is_some();
-                let credence = if is_proven { Credence::Answer } else { credence };
-                match credence {
-                    Credence::Answer => self.neighbours.handle_alive(now, place),
-                    Credence::Flow => self.neighbours.handle_flow(now, place),
-                    Credence::Unsure => {}
+                let evidence = if is_proven { Evidence::Answer } else { evidence };
+                match evidence {
+                    Evidence::Answer => self.neighbours.handle_alive(now, place),
+                    Evidence::Flow => self.neighbours.handle_flow(now, place),
+                    Evidence::Unsure => {}
                 }
             }
             Err(Untrusted::Replayed(_)) => self.stats.received.frames_replayed += 1,

@@ -19,6 +19,10 @@ fn address(node: usize) -> IpAddr {
     IpAddr::from([10, 0, 0, u8::try_from(node).unwrap()])
 }
 
+fn address_v6(node: usize) -> IpAddr {
+    IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, u16::try_from(node).unwrap()])
+}
+
 fn place(node: usize) -> Place {
     (SEGMENT, mac(node))
 }
@@ -43,10 +47,18 @@ fn start(now: Time, node: usize, config: Config, seed: u64) -> Host {
 }
 
 /// The error by which the kernel of a host says that it does not know the packet's protocol.
-fn refusal(node: usize, packet: &[u8]) -> Vec<u8> {
+fn refusal(from: IpAddr, packet: &[u8]) -> Vec<u8> {
     let mut error = Vec::new();
-    assert!(icmp::Error::ProtocolUnreachable.emit(address(node), packet, &mut error));
+    assert!(icmp::Error::ProtocolUnreachable.emit(from, packet, &mut error));
     error
+}
+
+/// An HBH message with nothing in it.
+fn message(from: IpAddr, to: IpAddr) -> Vec<u8> {
+    let mut message = Vec::new();
+    Spec::new(from, to, protocol::EXPERIMENT).emit(8, &mut message);
+    message.extend([0; 8]);
+    message
 }
 
 /// A datagram with `len` octets behind the headers.
@@ -130,6 +142,27 @@ impl Net {
         self.now = end;
     }
 
+    /// Shows the first two hosts that nothing is lost between them, so that acknowledgements may wait.
+    fn be_patient(&mut self, packet: &[u8]) {
+        for _ in 0..40 {
+            self.send(0, 1, packet).unwrap();
+            self.run(Duration::from_millis(500));
+        }
+    }
+
+    /// Lets time pass until the neighbour at `place(1)` is down for the first host, in 300 ms at most; `meanwhile` is
+    /// done each millisecond.
+    fn expect_end(&mut self, mut meanwhile: impl FnMut(&mut Self)) {
+        for _ in 0..300 {
+            meanwhile(self);
+            self.run(Duration::from_millis(1));
+            if self.hosts[0].peer_at(place(1)).is_none() {
+                return;
+            }
+        }
+        panic!("it is still up: {:?}", self.hosts[0].neighbours().stats());
+    }
+
     /// The hosts whose HBH has not ended.
     fn running(&mut self) -> impl Iterator<Item = &mut Host> {
         let hosts = self.hosts.iter_mut().zip(&self.has_ended);
@@ -156,7 +189,7 @@ impl Net {
             {
                 let is_own = Header::parse(frame).unwrap().destination == address(node);
                 if is_own && *to == mac(node) && !self.is_cut[node] && !self.is_cut[*from] {
-                    errors.push((node, mac(*from), refusal(node, frame)));
+                    errors.push((node, mac(*from), refusal(address(node), frame)));
                 }
             }
             for (node, host) in self.hosts.iter_mut().enumerate() {
@@ -351,21 +384,14 @@ fn after_a_goodbye_packets_go_plain_and_after_silence_another_way_or_wait() {
 fn packets_go_plain_at_once_where_the_kernel_says_that_hbh_has_ended() {
     let mut net = Net::new(2);
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
-    for _ in 0..40 {
-        net.send(0, 1, &packet).unwrap();
-        net.run(Duration::from_millis(500));
-    }
+    net.be_patient(&packet);
     net.has_ended[1] = true;
-    let start = net.now;
 
     net.send(0, 1, &packet).unwrap();
-    while net.hosts[0].peer_at(place(1)).is_some() {
-        net.run(Duration::from_millis(1));
-    }
+    net.expect_end(|_| {});
 
     let down = Event::Down { place: place(1), address: Some(address(1)), why: Departure::Ended };
     assert_eq!(net.events[0].last(), Some(&down));
-    assert!(net.now.since(start) <= Duration::from_millis(300), "{:?}", net.now.since(start));
     // The kernel's route still leads to the neighbour, whose kernel forwards.
     net.hosts[0].handle_routes(net.now, |_, _| NextHop::Address(SEGMENT, address(1)));
     assert_eq!(net.returned(0).len(), 1);
@@ -378,36 +404,72 @@ fn what_the_kernel_of_an_ended_neighbour_forwards_is_no_word_of_the_neighbour() 
     net.send(0, 1, &packet).unwrap();
     net.run(Duration::from_secs(1));
     net.has_ended[1] = true;
-    // Of a third node, for which the neighbour was the next hop too, in a flow that is new.
+    // Of a third node, for which the neighbour was the next hop too, in flows that are new.
     let mut other = Net::new(2);
     let mut forwarded = Vec::new();
-    let mut of_other = |net: &mut Net| {
-        other.send(0, 1, &packet).unwrap();
-        other.hosts[0].poll_transmit(other.now, SEGMENT, &mut forwarded).unwrap();
-        let _ = net.hosts[0].handle_frame(net.now, place(1), &forwarded);
-    };
-    let start = net.now;
+    let mut sources = (1..=u8::MAX).cycle();
 
     net.send(0, 1, &packet).unwrap();
-    while net.hosts[0].peer_at(place(1)).is_some() {
-        of_other(&mut net);
-        net.run(Duration::from_millis(1));
-    }
-
-    assert!(net.now.since(start) <= Duration::from_millis(300), "{:?}", net.now.since(start));
+    net.expect_end(|net| {
+        let source = [10, 8, 0, sources.next().unwrap()].into();
+        other.send(0, 1, &datagram(source, [10, 9, 0, 2].into(), 100)).unwrap();
+        other.hosts[0].poll_transmit(other.now, SEGMENT, &mut forwarded).unwrap();
+        net.hosts[0].handle_frame(net.now, place(1), &forwarded).unwrap();
+    });
 }
 
 #[test]
-fn a_forged_error_ends_nothing_while_the_neighbour_answers() {
+fn after_an_error_a_flow_of_the_neighbour_going_on_is_no_word_of_the_neighbour() {
+    let mut net = Net::new(2);
+    let packet = datagram([10, 9, 0, 2].into(), [10, 9, 0, 1].into(), 100);
+    net.send(1, 0, &packet).unwrap();
+    net.run(Duration::from_secs(1));
+    // Another node may have numbered a flow as the neighbour did.
+    net.send(1, 0, &packet).unwrap();
+    let mut of_flow = Vec::new();
+    net.hosts[1].poll_transmit(net.now, SEGMENT, &mut of_flow).unwrap();
+    net.has_ended[1] = true;
+
+    let error = refusal(address(1), &message(address(0), address(1)));
+    net.hosts[0].handle_frame(net.now, place(1), &error).unwrap();
+    net.expect_end(|net| {
+        net.hosts[0].handle_frame(net.now, place(1), &of_flow).unwrap();
+    });
+
+    assert_eq!(net.restored[0].len(), 2, "it is of the flow");
+}
+
+#[test]
+fn a_forged_error_ends_nothing_though_answers_before_it_and_after_it_are_lost() {
+    for (quiet, after) in [(0, 0), (0, 70), (900, 0), (900, 70)] {
+        let mut net = Net::new(2);
+        let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+        net.send(0, 1, &packet).unwrap();
+        net.run(Duration::from_secs(1));
+
+        net.is_cut[1] = true;
+        net.send(0, 1, &packet).unwrap();
+        net.run(Duration::from_millis(quiet));
+        let forged = refusal(address(1), &message(address(0), address(1)));
+        net.hosts[0].handle_frame(net.now, place(1), &forged).unwrap();
+        net.run(Duration::from_millis(after));
+        net.is_cut[1] = false;
+        net.run(Duration::from_secs(3));
+
+        let stats = net.hosts[0].neighbours().stats();
+        let counted = (stats.refusals_received, stats.refusals_refuted, stats.neighbours_down);
+        assert_eq!(counted, (1, 1, 0), "{quiet} ms before, {after} ms after");
+    }
+}
+
+#[test]
+fn forged_errors_cause_few_questions_and_end_nothing_while_the_neighbour_answers() {
     let mut net = Net::new(2);
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
     net.send(0, 1, &packet).unwrap();
     net.run(Duration::from_secs(1));
-    let mut message = Vec::new();
-    Spec::new(address(0), address(1), protocol::EXPERIMENT).emit(8, &mut message);
-    message.extend([0; 8]);
 
-    let forged = refusal(1, &message);
+    let forged = refusal(address(1), &message(address(0), address(1)));
     let sent = net.hosts[0].neighbours().stats().hellos_sent;
     for _ in 0..100 {
         net.hosts[0].handle_frame(net.now, place(1), &forged).unwrap();
@@ -420,7 +482,7 @@ fn a_forged_error_ends_nothing_while_the_neighbour_answers() {
     assert!(stats.hellos_sent - sent <= 3, "{stats:?}");
 
     // Errors about other protocols, of other hosts and damaged ones say nothing.
-    let of_udp = refusal(1, &datagram(address(0), address(1), 8));
+    let of_udp = refusal(address(1), &datagram(address(0), address(1), 8));
     let mut damaged = forged.clone();
     *damaged.last_mut().unwrap() ^= 1;
     let not_hbh = net.hosts[0].stats().received.frames_not_hbh;
@@ -432,21 +494,52 @@ fn a_forged_error_ends_nothing_while_the_neighbour_answers() {
 }
 
 #[test]
-fn a_host_that_starts_again_says_so_to_whom_takes_it_for_its_former_life() {
+fn an_error_of_ipv6_counts_as_one_of_ipv4_does() {
     let mut net = Net::new(2);
+    for (node, host) in net.hosts.iter_mut().enumerate() {
+        let addresses = vec![address(node), address_v6(node)];
+        let both = Interface { addresses, ..interface(node) };
+        host.handle_interface(net.now, SEGMENT, Some(both));
+    }
+    net.run(Duration::from_secs(3));
+    let cases = [
+        (address_v6(1), message(address_v6(0), address_v6(1)), 1),
+        (address_v6(1), message(address_v6(0), address_v6(2)), 0),
+        (address_v6(2), message(address_v6(0), address_v6(2)), 0),
+        (address_v6(1), datagram(address_v6(0), address_v6(1), 8), 0),
+    ];
+    for (from, about, counted) in cases {
+        let before = net.hosts[0].neighbours().stats().refusals_received;
+        let error = refusal(from, &about);
+
+        net.hosts[0].handle_frame(net.now, place(1), &error).unwrap();
+
+        let received = net.hosts[0].neighbours().stats().refusals_received;
+        assert_eq!(received - before, counted, "{from} about {about:02x?}");
+        net.run(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_host_that_starts_again_says_so_at_once_and_only_to_whom_takes_it_for_its_former_life() {
+    let mut net = Net::new(3);
     let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 100);
+    // So that nobody wonders after a few milliseconds why it does not answer.
+    net.be_patient(&packet);
     let config = Config::new(crate::Config::new(Profile::Default));
     net.hosts[1] = start(net.now, 1, config, 7);
     // Its first hello is lost.
     net.hosts[1].poll_hello(net.now, SEGMENT, &mut Vec::new()).unwrap();
+    net.events.iter_mut().for_each(Vec::clear);
 
     net.send(0, 1, &packet).unwrap();
-    net.run(Duration::from_millis(150));
+    net.run(Duration::from_millis(80));
 
     assert!(net.hosts[1].stats().received.frames_unknown_peer >= 1);
     let kinds = net.events[0].iter().map(|event| matches!(event, Event::Up { .. }));
-    assert_eq!(kinds.collect::<Vec<_>>(), [true, false, true], "{:?}", net.events[0]);
+    assert_eq!(kinds.collect::<Vec<_>>(), [false, true], "{:?}", net.events[0]);
     assert!(net.hosts[1].peer_at(place(0)).is_some());
+    assert_eq!(net.events[2], [], "it has heard nothing of it");
 }
 
 #[test]

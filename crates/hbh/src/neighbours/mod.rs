@@ -12,7 +12,8 @@
 //! it is back, so that the neighbour is up again as soon as the link is.
 //!
 //! A neighbour that does not answer packets in its usual time is asked alone, which makes the kernel of a host whose HBH
-//! has ended say so (ICMP). Anybody can forge such an error: it counts if the question stays without an answer.
+//! has ended say so (ICMP). Anybody can forge such an error, so each error causes questions of its own, and counts if all
+//! of them stay without an answer.
 //!
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
@@ -21,6 +22,7 @@
 //! takes the place of a neighbour that is up only when it repeats our current session.
 
 mod reception;
+mod strangers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher as _;
@@ -33,6 +35,7 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use reception::{Arrivals, Departures};
 use siphasher::sip::SipHasher24;
+use strangers::Strangers;
 
 use super::auth::End;
 use super::hello::{Heard, Hello, MAX_NEIGHBOURS, Reception};
@@ -55,14 +58,16 @@ const ANSWER_SPREAD: Duration = Duration::from_millis(10);
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
-/// Questions to a neighbour alone since it was heard, at most: a radio repeats each of them to a departed neighbour.
+/// Questions to a neighbour alone since it was heard, at most, and as many after an ICMP error: a radio repeats each of
+/// them to a departed neighbour.
 const MOST_ASKED: u8 = 3;
 /// Pause between the first and the second of these questions; the pause before the third is twice as long.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that an answer may take longer than the ICMP error of a kernel without HBH.
 const ANSWER_WITHIN: Duration = Duration::from_millis(40);
-/// Packets of a station that is no neighbour cause a hello to everyone no more often than this.
-const STRANGER_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause between the questions after an ICMP error, or a quarter of the round trip if that is longer. A short fade does
+/// not lose all of them, and traffic is plain at most three round trips and 300 ms after the death of a process.
+const TRIAL_INTERVAL: Duration = Duration::from_millis(40);
 
 /// What can be set.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -179,12 +184,11 @@ struct Interface {
     station: Mac,
     addresses: Vec<IpAddr>,
     hello_at: Option<Time>,
-    /// When the last hello to everyone was sent.
-    hello_sent: Option<Time>,
     is_running: bool,
     /// The last neighbour that a hello named, when there are too many for one.
     named: Option<Mac>,
     departures: Departures,
+    strangers: Strangers,
 }
 
 impl Neighbours {
@@ -240,6 +244,7 @@ impl Neighbours {
         state.is_running = is_running && !addresses.is_empty();
         state.hello_at = state.is_running.then_some(now);
         if !state.is_running || !is_same_station {
+            state.strangers = Strangers::default();
             let gone: Vec<Place> =
                 self.known.keys().copied().filter(|p| p.0 == interface).collect();
             for place in gone {
@@ -315,7 +320,7 @@ impl Neighbours {
     /// ended.
     pub fn handle_flow(&mut self, now: Time, place: Place) {
         if let Some(neighbour) = self.known.get_mut(&place)
-            && neighbour.ends_at.is_none()
+            && neighbour.trial.is_none()
         {
             neighbour.handle_heard(now);
         }
@@ -350,41 +355,39 @@ impl Neighbours {
     /// Takes an ICMP error by which the host of the neighbour at `place` says that it runs no HBH; `round_trip` is the
     /// time to the neighbour and back. Returns whether there is such a neighbour.
     ///
-    /// The error may be late or forged, so the neighbour is asked, and is down if no answer comes.
+    /// The error may be late or forged, so the neighbour is asked several times, and is down if no answer comes.
     pub fn handle_refusal(&mut self, now: Time, place: Place, round_trip: Duration) -> bool {
         let neighbour = self.known.get_mut(&place).filter(|neighbour| neighbour.peer.is_some());
         let Some(neighbour) = neighbour else { return false };
         self.stats.refusals_received += 1;
         // Forged errors cause no more questions than this.
         let may_count = neighbour.asked > 0 || now.since(neighbour.asked_at) >= ASK_INTERVAL;
-        if neighbour.ends_at.is_none() && may_count {
-            if neighbour.asked == 0 {
-                neighbour.ask(now);
-            }
-            let answered = neighbour.asked_at + round_trip * 5 / 4;
-            neighbour.ends_at = Some(now.max(answered) + ANSWER_WITHIN);
+        if neighbour.trial.is_none() && may_count {
+            neighbour.trial = Some(Trial { left: MOST_ASKED, at: now, round_trip });
+            neighbour.pursue_trial(now);
             self.note_due();
         }
         true
     }
 
     /// Takes that the station at `place`, no neighbour, sent an HBH packet: it may take us for what we were before a
-    /// restart, and finds out by a hello.
+    /// restart, and finds out by a hello to it alone.
     pub fn handle_stranger(&mut self, now: Time, place: Place) {
+        let crowd = self.crowd(place.0);
         let Some(interface) = self.interfaces.get_mut(place.0) else { return };
-        if self.config.profile == Profile::Paper || !interface.is_running {
+        if self.config.profile == Profile::Paper
+            || !interface.is_running
+            || !interface.strangers.admit(now, place.1, crowd)
+        {
             return;
         }
+        let at = now + self.rng.within(ANSWER_SPREAD);
         match self.known.get_mut(&place) {
-            Some(neighbour) if neighbour.peer.is_some() => return,
             Some(neighbour) => {
-                let at = neighbour.may_answer_at(now);
+                let at = at.max(neighbour.may_answer_at(now));
                 neighbour.answer_at = earliest(neighbour.answer_at, Some(at));
             }
-            None => {
-                let at = interface.hello_sent.map_or(now, |sent| now.max(sent + STRANGER_INTERVAL));
-                interface.hello_at = earliest(interface.hello_at, Some(at));
-            }
+            None => interface.strangers.next = Some((place.1, at)),
         }
         self.note_due();
     }
@@ -395,6 +398,7 @@ impl Neighbours {
             return;
         }
         let hold = self.config.hold;
+        self.known.values_mut().for_each(|neighbour| neighbour.pursue_trial(now));
         let silent: Vec<Place> = self
             .known
             .iter()
@@ -403,7 +407,7 @@ impl Neighbours {
             .collect();
         for place in silent {
             let Some(neighbour) = self.known.get(&place) else { continue };
-            if neighbour.ends_at.is_some_and(|at| at <= now) {
+            if neighbour.ends_at().is_some_and(|at| at <= now) {
                 self.forget(now, place, Departure::Ended);
             } else if neighbour.is_missed() {
                 self.take_down(now, place, Departure::Lost);
@@ -501,11 +505,15 @@ impl Neighbours {
 
     /// Computes anew when something is due. What is heard in the meantime makes it later only.
     fn note_due(&mut self) {
-        let hellos = self.interfaces.iter().filter_map(|interface| interface.hello_at).min();
+        let on_interface = |interface: &Interface| {
+            earliest(interface.hello_at, interface.strangers.next.map(|(_, at)| at))
+        };
+        let hellos = self.interfaces.iter().filter_map(on_interface).min();
         let hold = self.config.hold;
         self.due = self.known.values().fold(hellos, |at, neighbour| {
             let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
-            earliest(at, earliest(due, neighbour.ask_at))
+            let trial = neighbour.trial.as_ref().map(|trial| trial.at);
+            earliest(at, earliest(due, earliest(neighbour.ask_at, trial)))
         });
     }
 }
@@ -517,10 +525,10 @@ impl Interface {
             station: Mac([0; 6]),
             addresses: Vec::new(),
             hello_at: None,
-            hello_sent: None,
             is_running: false,
             named: None,
             departures: Departures::default(),
+            strangers: Strangers::default(),
         }
     }
 }
@@ -554,15 +562,14 @@ impl Neighbours {
             let interval = interval * self.crowd(interface);
             // Jitter keeps gateways that started together apart.
             let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
-            let wants_answer = self.known.range(places_on(interface)).next().is_none();
-            let (neighbours, is_partial) = self.heard(now, interface);
             let number = self.interfaces[interface].departures.number(now);
-            let hello = self.hello(interface, wants_answer, is_partial, neighbours);
-            let hello = Hello { number, ..hello };
+            let hello = Hello { number, ..self.usual_hello(now, interface) };
             self.interfaces[interface].hello_at = Some(next);
-            self.interfaces[interface].hello_sent = Some(now);
-            self.stats.hellos_sent += 1;
             return Some((Mac::EVERYONE, hello));
+        }
+        let stranger = &mut self.interfaces[interface].strangers.next;
+        if let Some((station, _)) = stranger.take_if(|(_, at)| *at <= now) {
+            return Some((station, self.usual_hello(now, interface)));
         }
         let mut known = self.known.range_mut(places_on(interface));
         if let Some((&place, neighbour)) =
@@ -587,6 +594,14 @@ impl Neighbours {
         let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
         self.stats.hellos_sent += 1;
         Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
+    }
+
+    /// A hello that names all we hear, or some of them in turn.
+    fn usual_hello(&mut self, now: Time, interface: usize) -> Hello {
+        let wants_answer = self.known.range(places_on(interface)).next().is_none();
+        let (neighbours, is_partial) = self.heard(now, interface);
+        self.stats.hellos_sent += 1;
+        self.hello(interface, wants_answer, is_partial, neighbours)
     }
 
     /// Asks whether missed neighbours are there, if a question is due.
@@ -907,13 +922,24 @@ struct Neighbour {
     asked_at: Time,
     /// When such a question is due.
     ask_at: Option<Time>,
-    /// When the station is gone unless it is heard before: an ICMP error said that its host runs no HBH.
-    ends_at: Option<Time>,
+    /// An ICMP error said that its host runs no HBH, and the station was not heard since.
+    trial: Option<Trial>,
     answered: Time,
     answer_at: Option<Time>,
     /// Another boot at the same place, not yet proven to hear us now.
     challenger: Option<Heard>,
     arrivals: Arrivals,
+}
+
+/// Questions to a station whose host has said, by an ICMP error, that it runs no HBH.
+#[derive(Debug)]
+struct Trial {
+    /// Questions still to be asked.
+    left: u8,
+    /// When the next one is due; if none is left, when the station is gone.
+    at: Time,
+    /// The time to the station and back.
+    round_trip: Duration,
 }
 
 impl Neighbour {
@@ -933,7 +959,7 @@ impl Neighbour {
             asked: 0,
             asked_at: now,
             ask_at: None,
-            ends_at: None,
+            trial: None,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
@@ -946,7 +972,7 @@ impl Neighbour {
         self.heard = now;
         self.is_doubted = false;
         (self.unanswered_since, self.asked, self.ask_at) = (None, 0, None);
-        self.ends_at.take().is_some()
+        self.trial.take().is_some()
     }
 
     /// Notes that a packet is sent; returns whether no packet was answered for longer than its `patience`.
@@ -964,12 +990,32 @@ impl Neighbour {
     fn may_be_asked(&self, now: Time) -> bool {
         let pause =
             if self.asked == 0 { Duration::ZERO } else { ASK_INTERVAL * (1 << (self.asked - 1)) };
-        self.peer.is_some() && self.asked < MOST_ASKED && now.since(self.asked_at) >= pause
+        let is_open = self.peer.is_some() && self.trial.is_none();
+        is_open && self.asked < MOST_ASKED && now.since(self.asked_at) >= pause
     }
 
     /// Has the station alone asked whether it is there.
     fn ask(&mut self, now: Time) {
         (self.asked, self.asked_at, self.ask_at) = (self.asked + 1, now, Some(now));
+    }
+
+    /// Asks the next question after an ICMP error, if one is due.
+    fn pursue_trial(&mut self, now: Time) {
+        let Some(trial) = self.trial.as_mut().filter(|it| it.left > 0 && it.at <= now) else {
+            return;
+        };
+        trial.left -= 1;
+        trial.at = now
+            + match trial.left {
+                0 => trial.round_trip * 5 / 4 + ANSWER_WITHIN,
+                _ => TRIAL_INTERVAL.max(trial.round_trip / 4),
+            };
+        (self.asked_at, self.ask_at) = (now, Some(now));
+    }
+
+    /// When the station is gone unless it is heard before, if all questions after an ICMP error were asked.
+    fn ends_at(&self) -> Option<Time> {
+        self.trial.as_ref().filter(|trial| trial.left == 0).map(|trial| trial.at)
     }
 
     /// When an answer may go there, at the earliest.
@@ -995,7 +1041,7 @@ impl Neighbour {
             _ => hold,
         };
         let silent = self.heard + silence;
-        self.ends_at.map_or(silent, |at| at.min(silent))
+        self.ends_at().map_or(silent, |at| at.min(silent))
     }
 
     /// Whether packets go there, and nothing comes.

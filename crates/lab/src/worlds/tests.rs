@@ -78,7 +78,7 @@ fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
 
 #[test]
 fn repeats_have_other_chances_in_the_same_world() {
-    let lossy = |index: &u32| World::draw(3, *index).kinds().contains(&Kind::Jitter);
+    let lossy = |index: &u32| World::draw(3, *index).kinds().contains(&Kind::LossOnAll);
     let world = World::draw(3, (0..).find(lossy).unwrap());
     let measure = |repeats| world.measure(None, NonZeroU32::new(repeats).unwrap()).unwrap();
 

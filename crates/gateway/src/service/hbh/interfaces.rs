@@ -173,13 +173,12 @@ impl Hbh {
             self.ports.add(&name);
             changes.push(format!("interface {name} added"));
         }
-        let config::Hbh { core, hello, intercept, .. } = config;
-        if (&self.config.core, &self.config.hello, &self.config.intercept)
-            != (core, hello, intercept)
-        {
+        let keys = self.config.changed_keys(config);
+        if !keys.is_empty() {
+            let config::Hbh { core, hello, intercept, .. } = config;
             let times = (hello.interval, hello.hold);
             self.host.set_config(now, *core, times, intercept.clamp_mss);
-            changes.push("other parameters".to_owned());
+            changes.push(format!("{} changed", keys.join(", ")));
         }
         self.config = config.clone();
         self.find_absent(now);
@@ -207,13 +206,16 @@ mod tests {
         ] {
             assert_eq!(before, read(others), "{others}");
         }
-        for followed in [
-            "queue = 300\n",
-            "rto.minimum = \"3ms\"\n",
-            "hello.interval = \"3s\"\n",
-            "intercept.clamp-mss = false\n",
+        for (followed, keys) in [
+            ("queue = 300\nrto.minimum = \"3ms\"\n", vec!["queue", "rto.minimum"]),
+            ("hello.hold = \"9s\"\n", vec!["hello.hold"]),
+            ("intercept.clamp-mss = false\n", vec!["intercept.clamp-mss"]),
+            ("", Vec::new()),
         ] {
-            assert!(before.can_become(&read(followed)), "{followed}");
+            let after = read(followed);
+            assert!(before.can_become(&after), "{followed}");
+            assert_eq!(before.changed_keys(&after), keys, "{followed}");
+            assert_eq!(after.changed_keys(&before), keys, "{followed}");
         }
         for anew in [
             "profile = \"paper\"\n",

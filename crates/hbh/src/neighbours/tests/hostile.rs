@@ -153,6 +153,34 @@ fn what_was_said_to_another_takes_nobody_down() {
 }
 
 #[test]
+fn strangers_cause_few_hellos_each_and_in_all_and_none_to_everyone() {
+    let answers = |heard: u16, station: &dyn Fn(u16) -> u16| {
+        let mut gateway = with(config());
+        for station in 2..2 + heard {
+            gateway.handle_hello(Time::ZERO, (0, mac(station)), hello(station));
+        }
+        while gateway.poll_transmit(Time::ZERO + ANSWER_SPREAD * 5, 0).is_some() {}
+        let mut answers = 0;
+        for number in 0..1_000 {
+            let now = Time::ZERO + Duration::from_millis(100 + u64::from(number));
+            gateway.handle_stranger(now, (0, mac(station(number))));
+            gateway.handle_timeout(now);
+            while let Some((to, _)) = gateway.poll_transmit(now, 0) {
+                answers += u32::from(to != Mac::EVERYONE);
+            }
+        }
+        (answers, gateway.interfaces[0].hello_at)
+    };
+
+    let (to_one, next) = answers(0, &|_| 7);
+    assert_eq!(to_one, 4);
+    assert_eq!(answers(0, &|number| 2 + number), (10, next), "to everyone as to nobody");
+    assert_eq!(answers(1, &|_| 2).0, 4, "to one that is heard");
+    assert_eq!(answers(5, &|number| 2 + number % 5).0, 10, "to several");
+    assert_eq!(answers(16, &|number| 2 + number % 16).0, 5, "in a crowd");
+}
+
+#[test]
 fn a_hello_repeated_by_another_station_does_not_count() {
     let mut gateway = with(config());
 
