@@ -29,6 +29,8 @@ pub struct PeerPath {
     budget: Budget,
     /// Silences since the neighbour was heard last.
     silences: u8,
+    /// Since when the neighbour is heard: the first acknowledgement, or the first after it was silent.
+    heard_since: Option<Time>,
     /// When the neighbour may be probed next, while silent.
     probe_at: Time,
     /// From when on another silence counts.
@@ -101,6 +103,7 @@ impl PeerPath {
             loss: Loss::UNKNOWN,
             budget: Budget::new(parameters.window),
             silences: 0,
+            heard_since: None,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,
         }
@@ -168,10 +171,18 @@ impl PeerPath {
     }
 
     /// An acknowledgement came from it; returns whether it was silent.
-    pub fn handle_heard(&mut self) -> bool {
+    pub fn handle_heard(&mut self, now: Time) -> bool {
         let was_silent = self.is_silent();
+        if was_silent || self.heard_since.is_none() {
+            self.heard_since = Some(now);
+        }
         self.silences = 0;
         was_silent
+    }
+
+    /// Whether a packet that was taken at this time waited for the neighbour to be heard.
+    pub fn kept_waiting(&self, taken_at: Time) -> bool {
+        self.heard_since.is_none_or(|since| taken_at < since)
     }
 
     /// When the neighbour may be probed next, while silent.

@@ -638,7 +638,7 @@ impl Relay {
         }
         let learned = self.change((peer, ack.flow), |sender, path, config, pool| {
             let learned = sender.handle_ack(now, ack, path, config, pool);
-            (learned, path.handle_heard())
+            (learned, path.handle_heard(now))
         });
         let Some((learned, was_silent)) = learned else {
             self.stats.sent.acks_stray += 1;

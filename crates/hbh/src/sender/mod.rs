@@ -304,7 +304,7 @@ impl Sender {
 
     /// Whether this segment is still to be sent, so that no repeat is needed.
     ///
-    /// A waiting copy is replaced: the newer copy has the newer timestamp. A copy that was sent may
+    /// The last waiting packet is replaced by a newer copy, which has the newer timestamp. A copy that was sent may
     /// have been lost behind the next hop, so it counts only until it can have been acknowledged,
     /// or while nothing is heard from the peer.
     pub fn absorb(
@@ -327,7 +327,7 @@ impl Sender {
                     == (tcp.seq, tcp.len, tcp.is_syn(), tcp.occupies())
             })
         };
-        if self.queue.replace(is_same, packet, header_len) {
+        if self.queue.renew(is_same, packet, header_len) {
             return true;
         }
         let round_trip = peer.rtt().mean().unwrap_or_default();
@@ -599,8 +599,9 @@ impl Sender {
             // A recovering flow need not fill the link if others share the link.
             let interval = codel::INTERVAL.div_f64(1.0 + flows as f64 / 4.0);
             let setting = (target, interval.max(target + round_trip));
-            let wait =
-                if self.queue.len() <= LEAST { Duration::ZERO } else { now.since(first.taken_at) };
+            // After an outage TCP's timer is as long as the outage was: until then it misses what is dropped.
+            let stays = self.queue.len() <= LEAST || peer.kept_waiting(first.taken_at);
+            let wait = if stays { Duration::ZERO } else { now.since(first.taken_at) };
             if !self.codel.drops(now, wait, setting) {
                 break;
             }

@@ -94,8 +94,11 @@ impl Queue {
         Some(packet)
     }
 
-    /// Puts `octets` in place of the packet selected by `is_it`; false if none is found.
-    pub fn replace(
+    /// Whether a packet is selected by `is_it`; if the packet is the last one, puts `octets` in its place.
+    ///
+    /// In front of others it stays: `octets` have a newer timestamp, after which TCP discards all older ones (RFC 7323,
+    /// 5.3).
+    pub fn renew(
         &mut self,
         is_it: impl Fn(&Packet) -> bool,
         octets: &[u8],
@@ -106,7 +109,9 @@ impl Queue {
         let Some(index) = self.search.find(places, |index| is_it(&packets[index])) else {
             return false;
         };
-        self.put(index, octets, header_len);
+        if index + 1 == packets.len() {
+            self.put(index, octets, header_len);
+        }
         true
     }
 
@@ -188,7 +193,7 @@ mod tests {
         queue.push(packet(1_000));
         assert!(!queue.has_room(late, SLOW, &config));
 
-        assert!(queue.replace(|it| it.octets.len() == 1_000, &[0; 999], 20));
+        assert!(queue.renew(|it| it.octets.len() == 1_000, &[0; 999], 20));
         assert!(queue.has_room(late, SLOW, &config));
         queue.push(packet(1));
         assert!(!queue.has_room(late + BURST_TIME, SLOW, &config));

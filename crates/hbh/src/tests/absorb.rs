@@ -110,6 +110,19 @@ fn what_waits_is_replaced_by_its_repeat() {
 }
 
 #[test]
+fn what_waits_before_others_is_not_replaced_by_a_repeat_with_a_newer_timestamp() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    let waiting = [1_000, 1_100].map(|seq| segment(seq, 100, 0));
+    waiting.iter().for_each(|packet| pair.give(packet));
+
+    pair.give(&segment(1_000, 100, ACK));
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered, waiting);
+    assert_eq!(pair.relays[A].stats().intake.packets_absorbed, 1);
+}
+
+#[test]
 fn a_segment_that_was_sent_is_absorbed_for_a_round_trip() {
     for (later, is_absorbed) in [(DELAY, true), (DELAY * 5, false)] {
         let mut pair = Line::pair(quiet(Profile::Default));

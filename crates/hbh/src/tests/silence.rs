@@ -72,6 +72,24 @@ fn after_a_silence_four_packets_go_out_again_and_then_eight() {
 }
 
 #[test]
+fn what_waited_for_the_neighbour_to_be_heard_is_not_thinned_and_what_comes_later_is() {
+    let config = quiet(Profile::Default);
+    let mut pair = Line::new(&[config; 2], &[5 * SLOT]);
+    let mut thinned_of = |packets| {
+        for number in 0..packets {
+            let port = 1 + number % 10;
+            pair.give(&datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", number));
+        }
+        let before = pair.relays[A].stats().sent.packets_thinned;
+        pair.run(|_| Fate::ARRIVES);
+        pair.relays[A].stats().sent.packets_thinned - before
+    };
+
+    assert_eq!(thinned_of(200), 0);
+    assert!(thinned_of(200) > 10);
+}
+
+#[test]
 fn what_several_flows_notice_at_once_is_one_silence() {
     let mut pair = Line::pair(quiet(Profile::Default));
     for port in 1..=20 {
