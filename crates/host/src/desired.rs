@@ -87,7 +87,7 @@ impl DeviceRoutes {
         let device = self.device;
         let address = |&prefix: &Prefix| Entry::Address { device, prefix };
         let mut plan: BTreeSet<_> = self.addresses.iter().map(address).collect();
-        plan.insert(Entry::Up { device });
+        plan.extend([Entry::Up { device }, Entry::Group { device }]);
         plan.extend(self.mtu.map(|mtu| Entry::Mtu { device, mtu }));
         // The tunnel's table of default routes is the first; routes of `n` bits stand `n` tables further.
         let Numbers { tables, priorities, .. } = Numbers::chosen();
@@ -154,7 +154,10 @@ mod tests {
 
     fn said(wanted: &DeviceRoutes) -> Vec<String> {
         let is_of_device = |entry: &&Entry| {
-            matches!(entry, Entry::Up { .. } | Entry::Mtu { .. } | Entry::Address { .. })
+            matches!(
+                entry,
+                Entry::Up { .. } | Entry::Group { .. } | Entry::Mtu { .. } | Entry::Address { .. }
+            )
         };
         wanted.entries().iter().filter(|it| !is_of_device(it)).map(ToString::to_string).collect()
     }

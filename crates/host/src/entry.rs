@@ -16,6 +16,8 @@ use crate::numbers::{Mark, Numbers};
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
+/// The interface group of our own devices: their services check source addresses themselves.
+pub const GROUP: u32 = 0x7472_776b;
 /// The metric of refusals: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
 /// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
@@ -44,6 +46,11 @@ const FIB_RULE_INVERT: u32 = 2;
 pub enum Entry {
     /// A device of ours is switched on.
     Up {
+        /// The number of the device.
+        device: u32,
+    },
+    /// A device of ours is in our group of interfaces, which the fence lets pass.
+    Group {
         /// The number of the device.
         device: u32,
     },
@@ -181,7 +188,11 @@ impl Entry {
                 let all = everything(is_v6);
                 Some((all, table, metric(&all)))
             }
-            Self::Up { .. } | Self::Mtu { .. } | Self::Address { .. } | Self::Rule { .. } => None,
+            Self::Up { .. }
+            | Self::Group { .. }
+            | Self::Mtu { .. }
+            | Self::Address { .. }
+            | Self::Rule { .. } => None,
         }
     }
 
@@ -197,6 +208,7 @@ impl Entry {
     pub(crate) fn device(self) -> Option<u32> {
         match self {
             Self::Up { device }
+            | Self::Group { device }
             | Self::Mtu { device, .. }
             | Self::Address { device, .. }
             | Self::Route { device, .. } => Some(device),
@@ -211,6 +223,7 @@ impl Entry {
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
         match self {
             Self::Up { device } => links::up_request(device),
+            Self::Group { device } => links::group_request(device, GROUP),
             Self::Mtu { device, mtu } => links::mtu_request(device, mtu),
             Self::Address { device, prefix } => links::address_request(device, prefix),
             Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, flags),
@@ -223,7 +236,7 @@ impl Entry {
     /// The order that removes the entry; `None` if the entry goes with its device.
     pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
         match self {
-            Self::Up { .. } | Self::Mtu { .. } | Self::Address { .. } => None,
+            Self::Up { .. } | Self::Group { .. } | Self::Mtu { .. } | Self::Address { .. } => None,
             Self::Rule { .. } => Some(self.request(owner, libc::RTM_DELRULE, 0)),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
                 Some(self.request(owner, libc::RTM_DELROUTE, 0))
@@ -310,6 +323,7 @@ impl fmt::Display for Entry {
         let version = |is_v6: &bool| if *is_v6 { "IPv6" } else { "IPv4" };
         match self {
             Self::Up { device } => write!(f, "{} up", links::name(*device)),
+            Self::Group { device } => write!(f, "group {GROUP:#x} of {}", links::name(*device)),
             Self::Mtu { device, mtu } => write!(f, "MTU {mtu} of {}", links::name(*device)),
             Self::Address { device, prefix } => {
                 write!(f, "address {prefix} of {}", links::name(*device))
@@ -507,7 +521,8 @@ pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
     links::mtu_of(message).map(|(device, mtu)| Entry::Mtu { device, mtu })
 }
 
-/// What a device has of its own: whether it is switched on, its MTU and its addresses; nothing if it is gone.
+/// What a device has of its own: whether it is switched on and in our group, its MTU and its addresses; nothing if it
+/// is gone.
 ///
 /// # Errors
 /// When the kernel does not answer.
@@ -516,6 +531,8 @@ pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeS
     let asked = netlink.ask(&links::get_request(device), |message| {
         let is_on = links::up(message).is_some_and(|(_, is_up)| is_up);
         found.extend(is_on.then_some(Entry::Up { device }));
+        let has_group = links::group_of(message) == Some(GROUP);
+        found.extend(has_group.then_some(Entry::Group { device }));
         found.extend(mtu_entry(message));
     });
     match asked {

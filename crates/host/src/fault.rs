@@ -93,8 +93,8 @@ pub static CLASH: Kind = Kind {
 pub static OVERRULED: Kind = Kind {
     code: "rule-overruled",
     severity: Severity::High,
-    meaning: "A rule of another program leads packets elsewhere before ours leads them to a service.",
-    follows: &["route-missing"],
+    meaning: "A rule of another program leads packets elsewhere that belong to a service.",
+    follows: &["route-missing", "service-down", "interface-missing"],
     delay: LATER,
 };
 /// The table that keeps out forged packets is missing.

@@ -27,13 +27,11 @@ use nix::sys::socket::SockProtocol;
 use tracing::{info, warn};
 
 use crate::desired::DeviceRoutes;
-use crate::entry::{MARK, Owner};
+use crate::entry::{GROUP, MARK, Owner};
 use crate::fault::{self, Fault};
 use crate::netlink::{Message, Netlink, Request};
 use crate::nft::{self, TableChanges};
 
-/// The interface group of our own devices: their services check source addresses themselves.
-pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";

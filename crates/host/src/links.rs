@@ -10,6 +10,7 @@ use nix::libc;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use tracing::warn;
 
+use crate::entry::GROUP;
 use crate::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
@@ -169,26 +170,30 @@ pub(crate) fn up_request(index: u32) -> Request {
     Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags))
 }
 
-/// Undoes changes of a device of ours by others: switches the device on and restores its hardware address `mac`, if
-/// any. Returns whether anything was undone.
+/// Undoes changes of a device of ours by others: switches the device on, puts it into our group, and restores its
+/// hardware address `mac`, if any. Returns whether anything was undone.
 ///
 /// # Errors
 /// When the device is gone, or the kernel refuses.
 pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<bool> {
-    let (mut is_on, mut has) = (true, None);
+    let (mut is_on, mut has, mut group) = (true, None, None);
     let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
     netlink.ask(&request, |message| {
         is_on = up(message).is_none_or(|(_, is_up)| is_up);
         has = parse_link(message).and_then(|state| state.mac);
+        group = group_of(message);
     })?;
     let lost = mac.filter(|mac| has != Some(*mac));
     if let Some(mac) = lost {
         set_mac(netlink, index, mac)?;
     }
+    if group != Some(GROUP) {
+        set_group(netlink, index, GROUP)?;
+    }
     if !is_on {
         bring_up(netlink, index)?;
     }
-    Ok(lost.is_some() || !is_on)
+    Ok(lost.is_some() || group != Some(GROUP) || !is_on)
 }
 
 /// Whether an interface is in a group. The devices of a gateway end with the gateway, so a device in our group shows
@@ -199,13 +204,15 @@ pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<b
 pub fn has_group(netlink: &mut Netlink, group: u32) -> io::Result<bool> {
     let request = Request::dump(libc::RTM_GETLINK, &link_fixed(0, 0, 0));
     let found = netlink.dump(&request, |message, found| {
-        let mut attributes = message.attributes(LINK_FIXED);
-        let is_its = |(kind, value): (u16, &[u8])| {
-            kind == libc::IFLA_GROUP && netlink::number(value) == Some(group)
-        };
-        found.extend(attributes.any(is_its).then_some(()));
+        found.extend((group_of(message) == Some(group)).then_some(()));
     })?;
     Ok(!found.is_empty())
+}
+
+/// The group of an interface in a message about it.
+pub(crate) fn group_of(message: Message<'_>) -> Option<u32> {
+    let mut attributes = message.attributes(LINK_FIXED);
+    netlink::number(attributes.find(|(kind, _)| *kind == libc::IFLA_GROUP)?.1)
 }
 
 /// The name of an interface in a message about it.
@@ -245,9 +252,12 @@ pub(crate) fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Resul
 /// # Errors
 /// When the kernel refuses.
 pub fn set_group(netlink: &mut Netlink, index: u32, group: u32) -> io::Result<()> {
-    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
-        .with(libc::IFLA_GROUP, &group.to_ne_bytes());
-    netlink.ask(&request, |_| {})
+    netlink.ask(&group_request(index, group), |_| {})
+}
+
+pub(crate) fn group_request(index: u32, group: u32) -> Request {
+    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
+        .with(libc::IFLA_GROUP, &group.to_ne_bytes())
 }
 
 /// Sets the octets of an interface's longest IP packet.
@@ -322,7 +332,8 @@ pub fn name(index: u32) -> String {
 /// The name of the interface with this number, if there is one.
 #[must_use]
 pub fn existing_name(index: u32) -> Option<String> {
-    if_indextoname(index).ok().and_then(|name| name.into_string().ok())
+    // Instead of an error there may be no letters: without descriptors, and for an interface in another namespace.
+    if_indextoname(index).ok()?.into_string().ok().filter(|name| !name.is_empty())
 }
 
 /// Switches IPv6 on for an interface.

@@ -25,7 +25,7 @@ use nix::poll::PollFlags;
 use tracing::{debug, info, warn};
 
 use crate::desired::DeviceRoutes;
-use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
+use crate::entry::{self, Entry, FIXED, Found, GROUP, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Fence};
 use crate::links;
@@ -461,13 +461,16 @@ impl Reconciler {
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
                 let has_other_mtu =
                     || entry::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
+                let has_other_group = || links::group_of(message).is_some_and(|it| it != GROUP);
                 let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
                 let is_renamed = || {
                     let mut ours = self.devices.iter();
                     let its = ours.find(|it| it.device == device).zip(links::name_of(message));
                     its.is_some_and(|(ours, name)| ours.name.as_bytes() != name)
                 };
-                self.needs(device) && (!is_up || is_awaited() || has_other_mtu() || is_renamed())
+                let is_changed =
+                    || is_awaited() || has_other_mtu() || has_other_group() || is_renamed();
+                self.needs(device) && (!is_up || is_changed())
             }),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),

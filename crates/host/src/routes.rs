@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use base::ip::{FlowKey, protocol};
+use base::ip::{FlowKey, Prefix, protocol};
 use nix::libc;
 
 use crate::links;
@@ -85,6 +85,27 @@ impl Routes {
         self.answer(&request(destination, None), destination).unwrap_or(NextHop::Nowhere)
     }
 
+    /// The next hop of this node's own packets to an address, and the length of the prefix whose route decides: 0 where
+    /// there is no route, or a rule or route refuses.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn decided(&mut self, destination: IpAddr) -> io::Result<(NextHop, u8)> {
+        let request = request_with(destination, None, RTM_F_FIB_MATCH);
+        let (mut next_hop, mut bits) = (NextHop::Nowhere, 0);
+        self.asked += 1;
+        let answer = self.netlink.ask(&request, |message| {
+            next_hop = parse(message, destination);
+            bits = message.fixed::<FIXED>().map_or(0, |fixed| fixed[1]);
+        });
+        match answer.as_ref().map_err(io::Error::raw_os_error) {
+            // No route, `unreachable`, `prohibit` and `blackhole`.
+            Err(Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::EINVAL)) => {}
+            _ => answer?,
+        }
+        Ok((next_hop, bits))
+    }
+
     /// The next hop of this node's own packets to an address with a firewall mark.
     pub fn marked(&mut self, destination: IpAddr, mark: u32) -> NextHop {
         let request = request(destination, None).with(libc::RTA_MARK, &mark.to_ne_bytes());
@@ -100,13 +121,7 @@ impl Routes {
     pub fn first_link_mtu(&mut self, to: SocketAddr, mark: u32) -> io::Result<usize> {
         let ip = to.ip().to_canonical();
         let question = |flags: u32| {
-            let mut fixed = [0; FIXED];
-            fixed[0] = netlink::family(ip);
-            fixed[1] = if ip.is_ipv4() { 32 } else { 128 };
-            fixed[8..].copy_from_slice(&flags.to_ne_bytes());
-            let request = Request::get(libc::RTM_GETROUTE, &fixed)
-                .with_address(libc::RTA_DST, ip)
-                .with(libc::RTA_MARK, &mark.to_ne_bytes());
+            let request = request_with(ip, None, flags).with(libc::RTA_MARK, &mark.to_ne_bytes());
             match to {
                 SocketAddr::V6(to) if to.scope_id() != 0 => {
                     request.with(libc::RTA_OIF, &to.scope_id().to_ne_bytes())
@@ -139,9 +154,14 @@ impl Routes {
         if let Some(interface) = came_by {
             request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
         }
-        if matches!(flow.protocol, protocol::TCP | protocol::UDP) {
+        // The kernel takes no other protocols.
+        let has_ports = matches!(flow.protocol, protocol::TCP | protocol::UDP);
+        let of_version = if flow.destination.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
+        if has_ports || flow.protocol == of_version {
+            request = request.with(RTA_IP_PROTO, &[flow.protocol]);
+        }
+        if has_ports {
             request = request
-                .with(RTA_IP_PROTO, &[flow.protocol])
                 .with(RTA_SPORT, &flow.source_port.to_be_bytes())
                 .with(RTA_DPORT, &flow.destination_port.to_be_bytes());
         }
@@ -156,13 +176,36 @@ impl Routes {
     }
 }
 
+/// Addresses of a network to try its routes with: its first, or some for documentation, because the kernel takes
+/// 0.0.0.0 for this host. Of those, one may be on a link of this host.
+#[must_use]
+pub fn probes(network: Prefix) -> Vec<IpAddr> {
+    match network.network().address() {
+        IpAddr::V4(first) if first.is_unspecified() => {
+            [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]].map(IpAddr::from).to_vec()
+        }
+        IpAddr::V6(first) if first.is_unspecified() => {
+            [[0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], [0x3fff, 0, 0, 0, 0, 0, 0, 1]]
+                .map(IpAddr::from)
+                .to_vec()
+        }
+        first => vec![first],
+    }
+}
+
 /// The question for the route to an address, of packets with a source if that matters.
 fn request(destination: IpAddr, source: Option<IpAddr>) -> Request {
+    request_with(destination, source, 0)
+}
+
+/// The same with flags, `RTM_F_…`.
+fn request_with(destination: IpAddr, source: Option<IpAddr>, flags: u32) -> Request {
     let bits = if destination.is_ipv4() { 32 } else { 128 };
     let mut fixed = [0; FIXED];
     fixed[0] = netlink::family(destination);
     fixed[1] = bits;
     fixed[2] = source.map_or(0, |_| bits);
+    fixed[8..].copy_from_slice(&flags.to_ne_bytes());
     let request = Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, destination);
     match source {
         Some(source) => request.with_address(libc::RTA_SRC, source),

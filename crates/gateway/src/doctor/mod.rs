@@ -17,18 +17,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
-use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
-use host::fence::GROUP;
+use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, OVERRULED, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
 use host::settings::Settings;
+use host::{GROUP, MARK};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
-use crate::linux::routes::{NextHop, Routes};
+use crate::linux::routes::{NextHop, Routes, probes};
 
 pub use host::fault::{Kind, Severity};
 pub use kinds::KINDS;
@@ -51,6 +51,8 @@ pub struct Finding {
     pub(crate) peer: Option<String>,
 }
 
+/// Networks at most whose routes are tried at each examination.
+const TRIED: usize = 32;
 /// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
 const LEAST_MTU: usize = 1_280;
 /// Seconds since 1970 at the beginning of 2026: a clock before that was never set.
@@ -101,6 +103,9 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.interfaces(config);
     findings.addresses(&needs, is_running);
     findings.ways(&needs);
+    if is_running {
+        findings.overrulers(&needs);
+    }
     findings.versions(config);
     findings.names(&needs);
     findings.clock();
@@ -116,6 +121,7 @@ fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
     findings.forwarding(&needs);
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs);
+    findings.overrulers(&needs);
     findings.0
 }
 
@@ -370,12 +376,29 @@ impl Findings {
             needs.calls.iter().map(|(peer, at)| (Some(peer), format!("the peer {peer}"), at.ip()));
         let others = needs.far.iter().map(|(whose, at)| (None, (*whose).to_owned(), *at));
         for (peer, whose, address) in of_peers.chain(others) {
-            match routes.towards(address) {
+            // The tunnel's own datagrams have our mark.
+            let mark = peer.map_or(0, |_| MARK.value());
+            let marked = peer.map_or(String::new(), |_| format!(" mark {mark:#x}"));
+            match routes.marked(address, mark) {
+                NextHop::Neighbour { interface, .. }
+                    if peer.is_some() && needs.devices.contains(&links::name(interface)) =>
+                {
+                    let device = links::name(interface);
+                    self.0.push(Finding {
+                        kind: &NO_ROUTE,
+                        what: format!("the way to {whose} at {address} leads into {device} itself"),
+                        remedy: format!(
+                            "`ip route get {address}{marked}` shows the route, or a rule leads there: remove it"
+                        ),
+                        is_of_others: false,
+                        peer: peer.cloned(),
+                    });
+                }
                 NextHop::Nowhere => self.0.push(Finding {
                     kind: &NO_ROUTE,
                     what: format!("no route leads to {whose} at {address}"),
                     remedy: format!(
-                        "`ip route get {address}` says why; a default route is missing, or the interface is down"
+                        "`ip route get {address}{marked}` says why; a default route is missing, or the interface is down"
                     ),
                     is_of_others: false,
                     peer: peer.cloned(),
@@ -393,6 +416,36 @@ impl Findings {
                 }
                 NextHop::Neighbour { .. } | NextHop::Here => {}
             }
+        }
+    }
+
+    /// Rules of other programs that lead packets past our devices. A longer prefix of others is their right.
+    fn overrulers(&mut self, needs: &Needs) {
+        let Ok(mut routes) = Routes::open() else { return };
+        // Without descriptors there are no names.
+        let is_past = |hop: NextHop| match hop {
+            NextHop::Neighbour { interface, .. } => {
+                links::existing_name(interface).is_some_and(|name| !needs.devices.contains(&name))
+            }
+            NextHop::Nowhere => true,
+            NextHop::Here => false,
+        };
+        let tried = needs.networks.iter().take(TRIED);
+        let mut tried = tried.flat_map(|to| probes(*to).into_iter().map(|ip| (*to, ip)));
+        let past = tried.find(|(network, ip)| {
+            let decided = routes.decided(*ip);
+            decided.is_ok_and(|(hop, bits)| is_past(hop) && bits <= network.bits())
+        });
+        if let Some((network, ip)) = past {
+            let version = if ip.is_ipv4() { "ip" } else { "ip -6" };
+            self.add(
+                &OVERRULED,
+                format!(
+                    "packets to {network} do not go by our device, and may leave in clear: another program's rule decides \
+                     before ours"
+                ),
+                format!("`{version} rule` shows it, `{version} route get {ip}` where it leads; delete it"),
+            );
         }
     }
 

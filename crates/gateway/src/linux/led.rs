@@ -5,7 +5,7 @@
 //! leaves is a rule for a mark that nobody sets: the next start takes it over, and `trackway down` removes it.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use base::ip::Prefix;
 use base::time::Time;
 use host::fault::OVERRULED;
 use host::nft::{Owned, Told};
-use host::routes::{NextHop, Routes};
+use host::routes::{NextHop, Routes, probes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
@@ -30,8 +30,8 @@ pub(crate) struct Led {
     table: Owned,
     kept: Kept,
     routes: Routes,
-    /// A network whose marked packets another program's rule leads elsewhere.
-    overruled: Option<Prefix>,
+    /// A network whose marked packets another program's rule leads elsewhere, and an address there.
+    overruled: Option<(Prefix, IpAddr)>,
     /// Becomes ready when `nft` complains, or something on the host has changed.
     either: Epoll,
 }
@@ -86,10 +86,10 @@ impl Led {
     /// program may come before ours. Rules by interface or source, and networks after the first [`TRIED`], are not tried.
     fn try_lead(&mut self) {
         let Self { routes, lead, .. } = self;
-        let mut tried = self.networks.iter().take(TRIED);
-        self.overruled = tried
-            .find(|to| routes.marked(probe(**to), lead.mark.value()) != NextHop::Here)
-            .copied();
+        let tried = self.networks.iter().take(TRIED);
+        let mut tried = tried.flat_map(|to| probes(*to).into_iter().map(|ip| (*to, ip)));
+        self.overruled =
+            tried.find(|(_, ip)| routes.marked(*ip, lead.mark.value()) != NextHop::Here);
     }
 
     /// The table.
@@ -131,8 +131,8 @@ impl Led {
     /// Deviations from what is wanted, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = self.kept.faults();
-        faults.extend(self.overruled.map(|network| {
-            let (Lead { mark, .. }, to) = (self.lead, probe(network));
+        faults.extend(self.overruled.map(|(network, to)| {
+            let Lead { mark, .. } = self.lead;
             let ip = if to.is_ipv4() { "ip" } else { "ip -6" };
             let said = format!(
                 "packets to {network} are not led to this host, and are dropped: a rule of another program decides before \
@@ -148,17 +148,6 @@ impl Led {
 impl AsFd for Led {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.either.0.as_fd()
-    }
-}
-
-/// An address of a network: its first, or one for documentation, because the kernel takes 0.0.0.0 for this host.
-fn probe(network: Prefix) -> IpAddr {
-    match network.network().address() {
-        IpAddr::V4(first) if first.is_unspecified() => Ipv4Addr::new(192, 0, 2, 1).into(),
-        IpAddr::V6(first) if first.is_unspecified() => {
-            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()
-        }
-        first => first,
     }
 }
 

@@ -26,6 +26,7 @@ const TARGETS: [&str; 5] = ["10.2.3.4", "10.2.9.9", "203.0.113.1", "fd02::1", "2
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Kernel {
     up: BTreeSet<u32>,
+    grouped: BTreeSet<u32>,
     addresses: BTreeSet<Prefix>,
     routes: Vec<Found>,
     rules: Vec<(u8, Entry)>,
@@ -65,6 +66,7 @@ impl Kernel {
         };
         match entry {
             Entry::Up { device } => drop(self.up.insert(device)),
+            Entry::Group { device } => drop(self.grouped.insert(device)),
             // No packet is so long here.
             Entry::Mtu { .. } => {}
             Entry::Address { prefix, .. } => {
@@ -160,12 +162,13 @@ impl Kernel {
 
     fn observe(&self) -> Observed {
         let devices = self.up.iter().map(|&device| Entry::Up { device });
+        let groups = self.grouped.iter().map(|&device| Entry::Group { device });
         let addresses =
             self.addresses.iter().map(|&prefix| Entry::Address { device: DEVICE, prefix });
         let ours = self.routes.iter().filter_map(|it| it.entry(OWNER));
         let rules = self.rules.iter().filter(|(its, _)| *its == OWNER.protocol());
         Observed {
-            devices: devices.chain(addresses).collect(),
+            devices: devices.chain(groups).chain(addresses).collect(),
             ours: ours.chain(rules.map(|(_, entry)| *entry)).collect(),
             others: self.routes.iter().filter(|it| it.entry(OWNER).is_none()).copied().collect(),
             clashes: BTreeSet::new(),

@@ -216,8 +216,30 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             "ip address add 10.9.1.1/24 dev eth1",
             "fault: no route leads to the peer peer1 at 10.9.1.2",
         ),
+        (
+            "ip rule add pref 60 fwmark 0x7472776c unreachable",
+            "ip rule del pref 60",
+            "fault: no route leads to the peer peer1 at 10.9.1.2",
+        ),
+        (
+            "ip route add 10.9.1.2 dev trackway-nc0",
+            "ip route del 10.9.1.2 dev trackway-nc0",
+            "fault: the way to the peer peer1 at 10.9.1.2 leads into trackway-nc0 itself",
+        ),
+        (
+            "ip route add default via 10.9.1.2 table 99; ip rule add pref 50 table 99",
+            "ip rule del pref 50",
+            "fault: packets to 10.77.0.2/32 do not go by our device",
+        ),
+        (
+            "ip rule add pref 50 to 10.77.0.0/24 unreachable",
+            "ip rule del pref 50",
+            "fault: packets to 10.77.0.2/32 do not go by our device",
+        ),
     ] {
-        net.run(0, comes);
+        for command in comes.split("; ") {
+            net.run(0, command);
+        }
         net.expect_asked(0, (3, said));
         if said.contains("sends to the peer") {
             let ask = format!("{TRACKWAY} explain icmp 10.77.0.1 10.77.0.2");
@@ -228,6 +250,11 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         net.run(0, goes);
         net.expect_asked(0, (0, "tunnel: running"));
     }
+    // The table against packets in clear knows our devices by their group.
+    net.run(0, "ip link set trackway-nc0 group 7");
+    let has_group = || net.run(0, "ip -o link show dev trackway-nc0").contains("group 1953658731");
+    assert!(wait_until(SOON, has_group), "{}", net.run(0, "ip -o link show dev trackway-nc0"));
+    net.expect_ping(0, "10.77.0.2");
 }
 
 #[test]

@@ -150,7 +150,9 @@ impl Demand {
     ) -> anyhow::Result<()> {
         // Somebody may have switched the device off, or deleted it, which reading it reports.
         if links::keep(netlink, self.index, None).is_ok_and(|is_changed| is_changed) {
-            warn!("somebody has switched our device off: it is on again");
+            warn!(
+                "somebody has switched our device off, or put it into another group: it is as before"
+            );
         }
         let own = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
         host.handle_addresses(own.into_iter().map(IpAddr::V4).collect());
