@@ -31,6 +31,8 @@ const LOOPBACK: u32 = 1;
 const MAIN: u32 = 254;
 
 // linux/fib_rules.h
+const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
@@ -483,6 +485,46 @@ pub fn others_rules_by_mark(netlink: &mut Netlink, is_v6: bool) -> io::Result<Ve
     })
 }
 
+/// Which packets a rule of another program is for: those that come by an interface or from a network.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Chosen {
+    /// The priority of the rule.
+    pub priority: u32,
+    /// The name of the interface.
+    pub came_by: Option<String>,
+    /// The network.
+    pub source: Option<Prefix>,
+}
+
+/// The rules of other programs that choose packets by interface or source.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn others_rules_by_origin(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+    let mut fixed = [0; FIXED];
+    fixed[0] = family(is_v6);
+    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
+        let Some((priority, protocol)) = priority(message) else { return };
+        let Some([_, _, bits, ..]) = message.fixed::<FIXED>() else { return };
+        let mut chosen = Chosen { priority, came_by: None, source: None };
+        for (kind, value) in message.attributes(FIXED) {
+            match kind {
+                FRA_SRC => {
+                    chosen.source =
+                        netlink::address(value).and_then(|it| Prefix::new(it, *bits).ok());
+                }
+                FRA_IIFNAME => {
+                    let name = value.strip_suffix(b"\0").unwrap_or(value);
+                    chosen.came_by = Some(String::from_utf8_lossy(name).into_owned());
+                }
+                _ => {}
+            }
+        }
+        let has_origin = chosen.came_by.is_some() || chosen.source.is_some();
+        found.extend((has_origin && Owner::of(protocol).is_none()).then_some(chosen));
+    })
+}
+
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
     let fixed = message.fixed::<FIXED>()?;
     let is_v6 = match i32::from(fixed[0]) {
@@ -510,6 +552,8 @@ fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
     let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;
     let rule = match longer {
         Some(bits) => Rule::Longer(bits),
+        // No rule of ours is for all packets.
+        None if mark == 0 => return None,
         None if is_inverted => Rule::Unmarked(Table::of(table)),
         None => Rule::Marked { mark, mask, table: Table::of(table) },
     };

@@ -187,6 +187,14 @@ pub static NO_ROUTE: Kind = Kind {
     follows: &["interface-missing", "listen-address-gone"],
     delay: LATER,
 };
+/// The name of a peer has no address.
+pub static NAME: Kind = Kind {
+    code: "name-unknown",
+    severity: Severity::Medium,
+    meaning: "The name of a peer has no address, or nobody says which: it is asked for again.",
+    follows: &["no-route"],
+    delay: LATER,
+};
 /// An interface is too small.
 pub static MTU: Kind = Kind {
     code: "mtu",
@@ -197,7 +205,7 @@ pub static MTU: Kind = Kind {
 };
 
 /// All kinds.
-pub static KINDS: [&Kind; 19] = [
+pub static KINDS: [&Kind; 20] = [
     &SERVICE,
     &INTERFACE,
     &MISSING,
@@ -216,6 +224,7 @@ pub static KINDS: [&Kind; 19] = [
     &FIREWALL,
     &REVERSE_PATH,
     &NO_ROUTE,
+    &NAME,
     &MTU,
 ];
 

@@ -1,7 +1,7 @@
 //! Reads the state of interfaces from the kernel, and changes a few settings of our own.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fs, io};
 
 use base::ethernet::Mac;
@@ -207,6 +207,24 @@ pub fn has_group(netlink: &mut Netlink, group: u32) -> io::Result<bool> {
         found.extend((group_of(message) == Some(group)).then_some(()));
     })?;
     Ok(!found.is_empty())
+}
+
+/// An address that a neighbour on a link might have: beside this node's own in the same network.
+#[must_use]
+pub fn neighbour_of(netlink: &mut Netlink, index: u32, is_v6: bool) -> Option<IpAddr> {
+    let found = addresses_of(netlink, index).ok()?;
+    let mut its = found.into_iter().filter(|(_, address, _)| address.is_ipv6() == is_v6);
+    let (_, address, _) = its.find(|(_, address, _)| !is_link_local(*address))?;
+    Some(beside(address, 3))
+}
+
+/// An address with some of the last bits changed.
+#[must_use]
+pub fn beside(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address) ^ u32::from(bits)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) ^ u128::from(bits)).into(),
+    }
 }
 
 /// The group of an interface in a message about it.

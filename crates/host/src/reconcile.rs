@@ -514,6 +514,7 @@ impl Reconciler {
             self.wanted.contains(&Entry::Unreachable { to, table })
                 || self.wanted.contains(&Entry::Here { is_v6: to.address().is_ipv6(), table })
                 || self.wanted.range(route(0, None)..=route(u32::MAX, last)).next().is_some()
+                || table == Table::Main && self.devices.iter().any(|it| it.displaced.contains(&to))
         };
         let by_ours = |device| self.devices.iter().any(|it| it.device == device);
         protocol != self.owner.protocol() && !(came && device.is_some_and(by_ours)) && is_here()
@@ -815,6 +816,10 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
         let Some(request) = entry.remove(owner) else { continue };
         match netlink.ask(&request, |_| {}) {
             Ok(()) => removed.push(entry.to_string()),
+            // It was gone already, or is another program's with our number, and not quite as ours.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
+                warn!(%entry, %error, "not removed");
+            }
             Err(error) => return Err(Refused { entry, error }.into()),
         }
     }

@@ -85,13 +85,22 @@ impl Routes {
         self.answer(&request(destination, None), destination).unwrap_or(NextHop::Nowhere)
     }
 
-    /// The next hop of this node's own packets to an address, and the length of the prefix whose route decides: 0 where
-    /// there is no route, or a rule or route refuses.
+    /// The next hop of packets to an address, and the length of the prefix whose route decides: 0 where there is no
+    /// route, or a rule or route refuses. The packets are this node's own, or `came` from an address by the interface
+    /// with a number.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn decided(&mut self, destination: IpAddr) -> io::Result<(NextHop, u8)> {
-        let request = request_with(destination, None, RTM_F_FIB_MATCH);
+    pub fn decided(
+        &mut self,
+        destination: IpAddr,
+        came: Option<(IpAddr, u32)>,
+    ) -> io::Result<(NextHop, u8)> {
+        let source = came.map(|(source, _)| source);
+        let mut request = request_with(destination, source, RTM_F_FIB_MATCH);
+        if let Some((_, interface)) = came {
+            request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
+        }
         let (mut next_hop, mut bits) = (NextHop::Nowhere, 0);
         self.asked += 1;
         let answer = self.netlink.ask(&request, |message| {

@@ -7,6 +7,7 @@
 
 mod firewall;
 mod kinds;
+mod overrulers;
 mod rounds;
 
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
-use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, OVERRULED, SETTING};
+use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
@@ -28,7 +29,7 @@ use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
-use crate::linux::routes::{NextHop, Routes, probes};
+use crate::linux::routes::{NextHop, Routes};
 
 pub use host::fault::{Kind, Severity};
 pub use kinds::KINDS;
@@ -51,8 +52,6 @@ pub struct Finding {
     pub(crate) peer: Option<String>,
 }
 
-/// Networks at most whose routes are tried at each examination.
-const TRIED: usize = 32;
 /// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
 const LEAST_MTU: usize = 1_280;
 /// Seconds since 1970 at the beginning of 2026: a clock before that was never set.
@@ -104,7 +103,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.addresses(&needs, is_running);
     findings.ways(&needs);
     if is_running {
-        findings.overrulers(&needs);
+        overrulers::examine(&mut findings, &needs);
     }
     findings.versions(config);
     findings.names(&needs);
@@ -121,7 +120,7 @@ fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
     findings.forwarding(&needs);
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs);
-    findings.overrulers(&needs);
+    overrulers::examine(&mut findings, &needs);
     findings.0
 }
 
@@ -416,36 +415,6 @@ impl Findings {
                 }
                 NextHop::Neighbour { .. } | NextHop::Here => {}
             }
-        }
-    }
-
-    /// Rules of other programs that lead packets past our devices. A longer prefix of others is their right.
-    fn overrulers(&mut self, needs: &Needs) {
-        let Ok(mut routes) = Routes::open() else { return };
-        // Without descriptors there are no names.
-        let is_past = |hop: NextHop| match hop {
-            NextHop::Neighbour { interface, .. } => {
-                links::existing_name(interface).is_some_and(|name| !needs.devices.contains(&name))
-            }
-            NextHop::Nowhere => true,
-            NextHop::Here => false,
-        };
-        let tried = needs.networks.iter().take(TRIED);
-        let mut tried = tried.flat_map(|to| probes(*to).into_iter().map(|ip| (*to, ip)));
-        let past = tried.find(|(network, ip)| {
-            let decided = routes.decided(*ip);
-            decided.is_ok_and(|(hop, bits)| is_past(hop) && bits <= network.bits())
-        });
-        if let Some((network, ip)) = past {
-            let version = if ip.is_ipv4() { "ip" } else { "ip -6" };
-            self.add(
-                &OVERRULED,
-                format!(
-                    "packets to {network} do not go by our device, and may leave in clear: another program's rule decides \
-                     before ours"
-                ),
-                format!("`{version} rule` shows it, `{version} route get {ip}` where it leads; delete it"),
-            );
         }
     }
 

@@ -181,6 +181,10 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
     net.run(0, "sysctl -qw net.ipv4.conf.default.forwarding=1");
     net.run(0, "ip link add early0 type veth peer name early1");
     net.run(0, "sysctl -qw net.ipv4.conf.early0.forwarding=0");
+    net.run(0, "ip link add lan0 type veth peer name lan1");
+    net.run(0, "ip address add 10.99.0.1/24 dev lan0");
+    net.run(0, "ip link set lan1 up");
+    net.run(0, "ip link set lan0 up");
     net.start_all();
     net.expect_asked(0, (0, "tunnel: running"));
     let chain = |hook: &str, rest: &str| {
@@ -230,6 +234,16 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             "ip route add default via 10.9.1.2 table 99; ip rule add pref 50 table 99",
             "ip rule del pref 50",
             "fault: packets to 10.77.0.2/32 do not go by our device",
+        ),
+        (
+            "ip rule add pref 50 iif lan0 table 99",
+            "ip rule del pref 50",
+            "fault: packets to 10.77.0.2/32 that come from 10.99.0.2 by lan0, as the rule of priority 50 says,",
+        ),
+        (
+            "ip rule add pref 50 from 10.99.0.0/24 table 99",
+            "ip rule del pref 50",
+            "fault: packets to 10.77.0.2/32 that come from 10.99.0.2 by lan0, as the rule of priority 50 says,",
         ),
         (
             "ip rule add pref 50 to 10.77.0.0/24 unreachable",

@@ -104,11 +104,25 @@ impl Shared {
         let mut tunnels = Vec::new();
         for link in state.links() {
             let status = status(now, state.peers(), &self.sockets, link);
+            faults.extend(nameless(&status));
             note(&status, &mut samples);
             tunnels.push(status);
         }
         Report { samples, faults, ..Report::new(counters, "tunnels", &tunnels) }
     }
+}
+
+/// The fault that nobody knows the address of a peer that is not heard.
+fn nameless(status: &Status<'_>) -> Option<Fault> {
+    let Place { endpoint_name: Some(name), endpoint_failure: Some(why), .. } = &status.place else {
+        return None;
+    };
+    let peer = status.peer;
+    let said = format!(
+        "the peer {peer} is not found by its name {name}: {why}; `getent hosts` asks as the gateway does"
+    );
+    let fault = Fault { peer: Some(peer.to_owned()), ..Fault::new(&fault::NAME, said) };
+    (status.state != "up").then_some(fault)
 }
 
 fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Link) -> Status<'a> {
