@@ -16,8 +16,6 @@ use crate::numbers::{Mark, Numbers};
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
-/// The interface group of our own devices: their services check source addresses themselves.
-pub const GROUP: u32 = 0x7472_776b;
 /// The metric of refusals: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
 /// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
@@ -225,7 +223,7 @@ impl Entry {
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
         match self {
             Self::Up { device } => links::up_request(device),
-            Self::Group { device } => links::group_request(device, GROUP),
+            Self::Group { device } => links::group_request(device, links::GROUP),
             Self::Mtu { device, mtu } => links::mtu_request(device, mtu),
             Self::Address { device, prefix } => links::address_request(device, prefix),
             Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, flags),
@@ -325,7 +323,9 @@ impl fmt::Display for Entry {
         let version = |is_v6: &bool| if *is_v6 { "IPv6" } else { "IPv4" };
         match self {
             Self::Up { device } => write!(f, "{} up", links::name(*device)),
-            Self::Group { device } => write!(f, "group {GROUP:#x} of {}", links::name(*device)),
+            Self::Group { device } => {
+                write!(f, "group {:#x} of {}", links::GROUP, links::name(*device))
+            }
             Self::Mtu { device, mtu } => write!(f, "MTU {mtu} of {}", links::name(*device)),
             Self::Address { device, prefix } => {
                 write!(f, "address {prefix} of {}", links::name(*device))
@@ -565,7 +565,7 @@ pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
     links::mtu_of(message).map(|(device, mtu)| Entry::Mtu { device, mtu })
 }
 
-/// What a device has of its own: whether it is switched on and in our group, its MTU and its addresses; nothing if it
+/// The state of a device: whether it is switched on and in our group, its MTU and its addresses; nothing if the device
 /// is gone.
 ///
 /// # Errors
@@ -575,7 +575,7 @@ pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeS
     let asked = netlink.ask(&links::get_request(device), |message| {
         let is_on = links::up(message).is_some_and(|(_, is_up)| is_up);
         found.extend(is_on.then_some(Entry::Up { device }));
-        let has_group = links::group_of(message) == Some(GROUP);
+        let has_group = links::group_of(message) == Some(links::GROUP);
         found.extend(has_group.then_some(Entry::Group { device }));
         found.extend(mtu_entry(message));
     });

@@ -235,7 +235,7 @@ pub struct Fault {
     pub kind: &'static Kind,
     /// The details: the missing thing, the obstacle and the remedy.
     pub said: String,
-    /// The name of the peer that this fault keeps from this host.
+    /// The name of the peer that cannot be reached, if the fault is about one.
     pub peer: Option<String>,
 }
 

@@ -27,8 +27,9 @@ use nix::sys::socket::SockProtocol;
 use tracing::{info, warn};
 
 use crate::desired::DeviceRoutes;
-use crate::entry::{GROUP, MARK, Owner};
+use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
+use crate::links::GROUP;
 use crate::netlink::{Message, Netlink, Request};
 use crate::nft::{self, TableChanges};
 

@@ -38,7 +38,7 @@ pub mod settings;
 pub mod timewait;
 
 pub use desired::{DeviceRoutes, Lead};
-pub use entry::{Entry, GROUP, MARK, Owner};
+pub use entry::{Entry, MARK, Owner};
 pub use fault::Fault;
 pub use left::{forget_counters, lost_settings, note_counters, remove_left};
 pub use observer::{Interest, Observer, Subscription};

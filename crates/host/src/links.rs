@@ -10,9 +10,10 @@ use nix::libc;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use tracing::warn;
 
-use crate::entry::GROUP;
 use crate::netlink::{self, Message, Netlink, Request};
 
+/// The interface group of our own devices: their services check source addresses themselves.
+pub const GROUP: u32 = 0x7472_776b;
 const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
@@ -347,7 +348,7 @@ pub fn name(index: u32) -> String {
     existing_name(index).unwrap_or_else(|| format!("interface {index}"))
 }
 
-/// The name of the interface with this number, if there is one.
+/// The name of an interface, if the interface exists.
 #[must_use]
 pub fn existing_name(index: u32) -> Option<String> {
     // Instead of an error there may be no letters: without descriptors, and for an interface in another namespace.

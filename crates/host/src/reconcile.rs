@@ -25,7 +25,7 @@ use nix::poll::PollFlags;
 use tracing::{debug, info, warn};
 
 use crate::desired::DeviceRoutes;
-use crate::entry::{self, Entry, FIXED, Found, GROUP, Owner, Table};
+use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Fence};
 use crate::links;
@@ -461,7 +461,8 @@ impl Reconciler {
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
                 let has_other_mtu =
                     || entry::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
-                let has_other_group = || links::group_of(message).is_some_and(|it| it != GROUP);
+                let has_other_group =
+                    || links::group_of(message).is_some_and(|it| it != links::GROUP);
                 let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
                 let is_renamed = || {
                     let mut ours = self.devices.iter();

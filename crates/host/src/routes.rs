@@ -185,8 +185,8 @@ impl Routes {
     }
 }
 
-/// Addresses of a network to try its routes with: its first, or some for documentation, because the kernel takes
-/// 0.0.0.0 for this host. Of those, one may be on a link of this host.
+/// Addresses to try the routes of a network with: its first, or several for documentation, because the kernel takes
+/// 0.0.0.0 for this host, and one address for documentation may be on a link of this host.
 #[must_use]
 pub fn probes(network: Prefix) -> Vec<IpAddr> {
     match network.network().address() {

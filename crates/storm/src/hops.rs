@@ -61,7 +61,7 @@ struct Node {
     probe: Option<u32>,
 }
 
-/// What became of a packet so far.
+/// The course of a packet so far.
 #[derive(Debug)]
 struct Packet {
     offered: Offered,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use std::{env, fs, mem, process};
@@ -10,7 +11,6 @@ use std::{env, fs, mem, process};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::namespaces::remove_namespace;
 use crate::{PREFIX, wait_until};
 
 /// How long programs may take to end, before they are killed and again afterwards.
@@ -59,7 +59,16 @@ fn ours(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The processes in these namespaces, except this one.
+/// Removes a namespace.
+pub(crate) fn remove_namespace(name: &str) {
+    // The next namespace may get this one's number, and with it the notes of its gateway.
+    if let Ok(namespace) = fs::metadata(Path::new(NAMESPACES).join(name)) {
+        let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
+    }
+    let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
+}
+
+/// All other processes in some namespaces.
 fn programs(namespaces: &BTreeSet<u64>) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

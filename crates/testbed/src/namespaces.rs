@@ -16,7 +16,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde_json::Value;
 use tunnel::secure::PrivateKey;
 
-use crate::give_back::changing;
+use crate::give_back::{changing, remove_namespace};
 use crate::{Program, SOON};
 
 /// How the names of namespaces and temporary files begin; the number of our process follows.
@@ -377,15 +377,6 @@ impl Drop for Namespaces {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Removes a namespace.
-pub(crate) fn remove_namespace(name: &str) {
-    // The next namespace may get this one's number, and with it the notes of its gateway.
-    if let Ok(namespace) = fs::metadata(Path::new("/run/netns").join(name)) {
-        let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
-    }
-    let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
 }
 
 /// The output of a successful command.

@@ -18,12 +18,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
+use host::MARK;
 use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
 use host::settings::Settings;
-use host::{GROUP, MARK};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
@@ -78,7 +78,9 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = Findings::default();
     let mut is_running = is_running();
     if !is_running
-        && Netlink::open().and_then(|mut it| links::has_group(&mut it, GROUP)).unwrap_or(false)
+        && Netlink::open()
+            .and_then(|mut it| links::has_group(&mut it, links::GROUP))
+            .unwrap_or(false)
     {
         is_running = true;
         findings.add(

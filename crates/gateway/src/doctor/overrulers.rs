@@ -23,9 +23,9 @@ const TRIED: usize = 32;
 struct Origin {
     /// The priority of the rule.
     priority: u32,
-    /// The number of the interface that they come by.
+    /// The number of the incoming interface.
     interface: u32,
-    /// The source of one of them.
+    /// The source address of such a packet.
     address: IpAddr,
 }
 

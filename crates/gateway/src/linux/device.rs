@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use base::ethernet::Mac;
-use host::GROUP;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use tracing::{debug, info, warn};
@@ -74,7 +73,7 @@ impl Device {
         links::set_mtu(&mut netlink, index, wanted.mtu)
             .with_context(|| format!("setting the MTU of {name}"))?;
         // The firewalls of our own services leave devices of this group alone.
-        links::set_group(&mut netlink, index, GROUP)
+        links::set_group(&mut netlink, index, links::GROUP)
             .with_context(|| format!("putting {name} into a group"))?;
         links::bring_up(&mut netlink, index).with_context(|| format!("bringing {name} up"))?;
         Ok((tun, Self { netlink, index }))
@@ -110,7 +109,7 @@ pub(crate) fn open_tap(
     links::set_sysctl(name, "ipv6", "disable_ipv6", "1");
     let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
     // So a gateway in this network namespace is known, wherever its files are.
-    links::set_group(netlink, state.index, GROUP)
+    links::set_group(netlink, state.index, links::GROUP)
         .with_context(|| format!("putting {name} into a group"))?;
     // A frame for another station than the device's own is not for this node.
     links::set_mac(netlink, state.index, mac)

@@ -13,7 +13,7 @@ const SAME_STATION: Duration = Duration::from_millis(300);
 /// The answers to strangers on one interface.
 #[derive(Debug, Default)]
 pub struct Strangers {
-    /// The stations answered lately, the latest last: one in each interval, so they are few.
+    /// The stations answered lately, the latest last: few, because an interval has room for one answer.
     answered: VecDeque<(Mac, Time)>,
     /// The stranger that gets a hello, and when.
     pub next: Option<(Mac, Time)>,

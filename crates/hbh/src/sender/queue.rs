@@ -96,8 +96,8 @@ impl Queue {
 
     /// Whether a packet is selected by `is_it`; if the packet is the last one, puts `octets` in its place.
     ///
-    /// In front of others it stays: `octets` have a newer timestamp, after which TCP discards all older ones (RFC 7323,
-    /// 5.3).
+    /// A packet in front of others stays: `octets` have a newer timestamp, after which TCP discards all older ones
+    /// (RFC 7323, 5.3).
     pub fn renew(
         &mut self,
         is_it: impl Fn(&Packet) -> bool,
