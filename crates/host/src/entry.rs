@@ -13,6 +13,7 @@ use nix::libc;
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::{Mark, Numbers};
+use crate::routes::Packets;
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
@@ -36,7 +37,11 @@ const FRA_FWMARK: u16 = 10;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;
+const FRA_UID_RANGE: u16 = 20;
 const FRA_PROTOCOL: u16 = 21;
+const FRA_IP_PROTO: u16 = 22;
+const FRA_SPORT_RANGE: u16 = 23;
+const FRA_DPORT_RANGE: u16 = 24;
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 2;
 
@@ -471,58 +476,61 @@ pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
     matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE).then_some((priority, protocol))
 }
 
-/// The priorities of other programs' rules that look at the marks of packets.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn others_rules_by_mark(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<u32>> {
-    let mut fixed = [0; FIXED];
-    fixed[0] = family(is_v6);
-    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
-        let is_by_mark = message.attributes(FIXED).any(|(kind, _)| kind == FRA_FWMARK);
-        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
-        found.extend(of_others.filter(|_| is_by_mark).map(|(priority, _)| priority));
-    })
-}
-
-/// Which packets a rule of another program is for: those that come by an interface or from a network.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// A rule of another program, and the packets that it is for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Chosen {
     /// The priority of the rule.
     pub priority: u32,
-    /// The name of the interface.
+    /// Whether the rule is for all other packets than described.
+    pub is_inverted: bool,
+    /// The name of the incoming interface.
     pub came_by: Option<String>,
-    /// The network.
+    /// The network of the source.
     pub source: Option<Prefix>,
+    /// The other properties, without interface and source; the first of each range.
+    pub packets: Packets,
 }
 
-/// The rules of other programs that choose packets by interface or source.
+/// The rules of other programs.
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn others_rules_by_origin(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
     let mut fixed = [0; FIXED];
     fixed[0] = family(is_v6);
     netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
-        let Some((priority, protocol)) = priority(message) else { return };
-        let Some([_, _, bits, ..]) = message.fixed::<FIXED>() else { return };
-        let mut chosen = Chosen { priority, came_by: None, source: None };
+        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
+        found.extend(of_others.and_then(|(priority, _)| Chosen::parse(priority, message)));
+    })
+}
+
+impl Chosen {
+    fn parse(priority: u32, message: Message<'_>) -> Option<Self> {
+        let &[_, _, bits, tos, .., f0, f1, f2, f3] = message.fixed::<FIXED>()?;
+        let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;
+        let mut its = Self { priority, is_inverted, ..Self::default() };
+        its.packets.tos = tos;
+        // The first of a range.
+        let port = |value: &[u8]| Some(u16::from_ne_bytes(value.first_chunk().copied()?));
         for (kind, value) in message.attributes(FIXED) {
             match kind {
                 FRA_SRC => {
-                    chosen.source =
-                        netlink::address(value).and_then(|it| Prefix::new(it, *bits).ok());
+                    its.source = netlink::address(value).and_then(|it| Prefix::new(it, bits).ok());
                 }
                 FRA_IIFNAME => {
                     let name = value.strip_suffix(b"\0").unwrap_or(value);
-                    chosen.came_by = Some(String::from_utf8_lossy(name).into_owned());
+                    its.came_by = Some(String::from_utf8_lossy(name).into_owned());
                 }
+                FRA_FWMARK => its.packets.mark = netlink::number(value)?,
+                FRA_UID_RANGE => its.packets.user = value.get(..4).and_then(netlink::number),
+                FRA_IP_PROTO => its.packets.protocol = value.first().copied(),
+                FRA_SPORT_RANGE => its.packets.source_port = port(value),
+                FRA_DPORT_RANGE => its.packets.destination_port = port(value),
                 _ => {}
             }
         }
-        let has_origin = chosen.came_by.is_some() || chosen.source.is_some();
-        found.extend((has_origin && Owner::of(protocol).is_none()).then_some(chosen));
-    })
+        Some(its)
+    }
 }
 
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
@@ -545,8 +553,14 @@ fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
                 longer = netlink::number(value).and_then(|bits| u8::try_from(bits).ok());
             }
             FRA_PROTOCOL => is_ours = value == [owner.protocol()],
-            _ => {}
+            libc::RTA_UNSPEC => {}
+            // A condition that no rule of ours has.
+            _ => return None,
         }
+    }
+    // Networks and type of service.
+    if fixed[1..4] != [0; 3] {
+        return None;
     }
     let [.., f0, f1, f2, f3] = *fixed;
     let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;

@@ -85,7 +85,7 @@ pub static CONTESTED: Kind = Kind {
 pub static CLASH: Kind = Kind {
     code: "numbers-clash",
     severity: Severity::Medium,
-    meaning: "Another program uses a table, a priority of rules or a protocol number of ours.",
+    meaning: "Another program uses a table, a priority of rules, a protocol number or a mark of ours.",
     follows: &[],
     delay: AT_ONCE,
 };

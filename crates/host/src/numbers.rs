@@ -126,6 +126,12 @@ impl Mark {
     pub fn value(self) -> u32 {
         u32::from(Numbers::chosen().marks) << 16 | u32::from(self.0)
     }
+
+    /// Whether a firewall mark is one of ours.
+    #[must_use]
+    pub fn is_ours(mark: u32) -> bool {
+        mark >> 16 == u32::from(Numbers::chosen().marks)
+    }
 }
 
 impl fmt::LowerHex for Mark {

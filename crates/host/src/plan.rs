@@ -66,6 +66,11 @@ impl Observed {
         ));
     }
 
+    /// Whether a device is in this network namespace.
+    pub fn has_device(&self, device: u32) -> bool {
+        self.devices.iter().any(|entry| entry.device() == Some(device))
+    }
+
     fn has(&self, entry: Entry) -> bool {
         match entry {
             Entry::Up { .. } | Entry::Group { .. } | Entry::Mtu { .. } | Entry::Address { .. } => {

@@ -376,6 +376,10 @@ impl Reconciler {
         enable_v6(&self.devices);
         let mut devices = self.devices.clone();
         let observed = self.observe(&devices, foreign).context("cannot ask for routes")?;
+        // Whoever holds a device hears nothing when somebody moves it to another network namespace.
+        if let Some(lost) = devices.iter().find(|device| !observed.has_device(device.device)) {
+            bail!("the device {} is not in this network namespace any more", lost.name);
+        }
         let rivals = observed.rivals(&devices);
         let displaced = plan::displace(&mut devices, &rivals);
         let wanted = wanted(&devices, &self.besides);
@@ -473,6 +477,7 @@ impl Reconciler {
                     || is_awaited() || has_other_mtu() || has_other_group() || is_renamed();
                 self.needs(device) && (!is_up || is_changed())
             }),
+            libc::RTM_DELLINK => links::subject(message).is_some_and(|device| self.needs(device)),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
             _ => self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message)),

@@ -1,7 +1,7 @@
 //! Asks the kernel's routing where a packet would go.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::{fmt, io};
 
 use base::ip::{FlowKey, Prefix, protocol};
 use nix::libc;
@@ -14,6 +14,7 @@ const FIXED: usize = 12;
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTAX_MTU: u16 = 2;
 const RTA_VIA: u16 = 18;
+const RTA_UID: u16 = 25;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
@@ -45,6 +46,103 @@ impl NextHop {
     }
 }
 
+/// The properties of packets by which rules choose a route, besides the destination.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Packets {
+    /// The number of the incoming interface; `None` for this node's own packets.
+    pub came_by: Option<u32>,
+    /// The source address.
+    pub source: Option<IpAddr>,
+    /// The octet of the type of service (IPv4), or of the traffic class (IPv6).
+    pub tos: u8,
+    /// The protocol number: the kernel answers for TCP, UDP and its version's ICMP.
+    pub protocol: Option<u8>,
+    /// The source port.
+    pub source_port: Option<u16>,
+    /// The destination port.
+    pub destination_port: Option<u16>,
+    /// The number of the user whose program sends them.
+    pub user: Option<u32>,
+    /// The firewall mark.
+    pub mark: u32,
+}
+
+impl Packets {
+    /// The packets of a flow, which came by the interface numbered `came_by` or is this node's.
+    #[must_use]
+    pub fn of(flow: &FlowKey, came_by: Option<u32>) -> Self {
+        let has_ports = matches!(flow.protocol, protocol::TCP | protocol::UDP);
+        let of_version = if flow.destination.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
+        let is_asked = has_ports || flow.protocol == of_version;
+        Self {
+            came_by,
+            source: Some(flow.source),
+            protocol: is_asked.then_some(flow.protocol),
+            source_port: has_ports.then_some(flow.source_port),
+            destination_port: has_ports.then_some(flow.destination_port),
+            ..Self::default()
+        }
+    }
+
+    /// The question for their route, with flags, `RTM_F_…`.
+    fn request(&self, destination: IpAddr, flags: u32) -> Request {
+        let bits = if destination.is_ipv4() { 32 } else { 128 };
+        let mut fixed = [0; FIXED];
+        fixed[0] = netlink::family(destination);
+        fixed[1] = bits;
+        fixed[2] = self.source.map_or(0, |_| bits);
+        fixed[3] = self.tos;
+        fixed[8..].copy_from_slice(&flags.to_ne_bytes());
+        let mut request = Request::get(libc::RTM_GETROUTE, &fixed)
+            .with_address(libc::RTA_DST, destination)
+            .with(libc::RTA_MARK, &self.mark.to_ne_bytes());
+        if let Some(source) = self.source {
+            request = request.with_address(libc::RTA_SRC, source);
+        }
+        let ports = [(RTA_SPORT, self.source_port), (RTA_DPORT, self.destination_port)];
+        let ports = ports.map(|(kind, port)| (kind, port.map(|it| it.to_be_bytes().to_vec())));
+        let number = |it: u32| it.to_ne_bytes().to_vec();
+        let others = [
+            (libc::RTA_IIF, self.came_by.map(number)),
+            (RTA_IP_PROTO, self.protocol.map(|it| vec![it])),
+            (RTA_UID, self.user.map(number)),
+        ];
+        for (kind, value) in ports.into_iter().chain(others) {
+            if let Some(value) = value {
+                request = request.with(kind, &value);
+            }
+        }
+        request
+    }
+}
+
+/// In the words of `ip route get`.
+impl fmt::Display for Packets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
+        if let Some(came_by) = self.came_by {
+            write!(f, " iif {}", links::name(came_by))?;
+        }
+        if self.tos != 0 {
+            write!(f, " tos {:#x}", self.tos)?;
+        }
+        let numbers = [
+            ("ipproto", self.protocol.map(u32::from)),
+            ("sport", self.source_port.map(u32::from)),
+            ("dport", self.destination_port.map(u32::from)),
+            ("uid", self.user),
+        ];
+        for (word, number) in numbers {
+            if let Some(number) = number {
+                write!(f, " {word} {number}")?;
+            }
+        }
+        if self.mark == 0 { Ok(()) } else { write!(f, " mark {:#x}", self.mark) }
+    }
+}
+
 /// Asks the kernel for routes.
 #[derive(Debug)]
 pub struct Routes {
@@ -62,18 +160,14 @@ impl Routes {
         Ok(Self { netlink: Netlink::open()?, asked: 0 })
     }
 
-    /// The next hop of a flow, which came by the interface numbered `came_by` or is this node's; nowhere if the kernel
-    /// refuses what comes by that interface, as a rule, a filter or forwarding switched off says.
-    ///
-    /// Rules by source, incoming interface, protocol and ports are heeded; rules by a mark are not, because only the
-    /// kernel knows the mark.
-    pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
-        let answer = match (self.ask(flow, Some(flow.source), came_by), came_by) {
+    /// The next hop of packets; nowhere if the kernel refuses them, as a rule, a filter or forwarding switched off says.
+    pub fn next_hop(&mut self, destination: IpAddr, packets: &Packets) -> NextHop {
+        let answer = match (self.ask(destination, packets), packets.came_by) {
             // The source is not this node's own; kernels answer with either error.
             (Err(error), None)
                 if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH)) =>
             {
-                self.ask(flow, None, None)
+                self.ask(destination, &Packets { source: None, ..*packets })
             }
             (answer, _) => answer,
         };
@@ -82,25 +176,16 @@ impl Routes {
 
     /// The next hop of this node's own packets to an address.
     pub fn towards(&mut self, destination: IpAddr) -> NextHop {
-        self.answer(&request(destination, None), destination).unwrap_or(NextHop::Nowhere)
+        self.next_hop(destination, &Packets::default())
     }
 
     /// The next hop of packets to an address, and the length of the prefix whose route decides: 0 where there is no
-    /// route, or a rule or route refuses. The packets are this node's own, or `came` from an address by the interface
-    /// with a number.
+    /// route, or a rule or route refuses.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn decided(
-        &mut self,
-        destination: IpAddr,
-        came: Option<(IpAddr, u32)>,
-    ) -> io::Result<(NextHop, u8)> {
-        let source = came.map(|(source, _)| source);
-        let mut request = request_with(destination, source, RTM_F_FIB_MATCH);
-        if let Some((_, interface)) = came {
-            request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
-        }
+    pub fn decided(&mut self, destination: IpAddr, packets: &Packets) -> io::Result<(NextHop, u8)> {
+        let request = packets.request(destination, RTM_F_FIB_MATCH);
         let (mut next_hop, mut bits) = (NextHop::Nowhere, 0);
         self.asked += 1;
         let answer = self.netlink.ask(&request, |message| {
@@ -117,8 +202,7 @@ impl Routes {
 
     /// The next hop of this node's own packets to an address with a firewall mark.
     pub fn marked(&mut self, destination: IpAddr, mark: u32) -> NextHop {
-        let request = request(destination, None).with(libc::RTA_MARK, &mark.to_ne_bytes());
-        self.answer(&request, destination).unwrap_or(NextHop::Nowhere)
+        self.next_hop(destination, &Packets { mark, ..Packets::default() })
     }
 
     /// Octets of the longest packet for the first link towards an address, for packets with a firewall mark: the MTU
@@ -130,7 +214,7 @@ impl Routes {
     pub fn first_link_mtu(&mut self, to: SocketAddr, mark: u32) -> io::Result<usize> {
         let ip = to.ip().to_canonical();
         let question = |flags: u32| {
-            let request = request_with(ip, None, flags).with(libc::RTA_MARK, &mark.to_ne_bytes());
+            let request = Packets { mark, ..Packets::default() }.request(ip, flags);
             match to {
                 SocketAddr::V6(to) if to.scope_id() != 0 => {
                     request.with(libc::RTA_OIF, &to.scope_id().to_ne_bytes())
@@ -153,34 +237,11 @@ impl Routes {
         Ok(of_route.map_or(of_link, |mtu| of_link.min(mtu)))
     }
 
-    fn ask(
-        &mut self,
-        flow: &FlowKey,
-        source: Option<IpAddr>,
-        came_by: Option<u32>,
-    ) -> io::Result<NextHop> {
-        let mut request = request(flow.destination, source);
-        if let Some(interface) = came_by {
-            request = request.with(libc::RTA_IIF, &interface.to_ne_bytes());
-        }
-        // The kernel takes no other protocols.
-        let has_ports = matches!(flow.protocol, protocol::TCP | protocol::UDP);
-        let of_version = if flow.destination.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
-        if has_ports || flow.protocol == of_version {
-            request = request.with(RTA_IP_PROTO, &[flow.protocol]);
-        }
-        if has_ports {
-            request = request
-                .with(RTA_SPORT, &flow.source_port.to_be_bytes())
-                .with(RTA_DPORT, &flow.destination_port.to_be_bytes());
-        }
-        self.answer(&request, flow.destination)
-    }
-
-    fn answer(&mut self, request: &Request, destination: IpAddr) -> io::Result<NextHop> {
+    fn ask(&mut self, destination: IpAddr, packets: &Packets) -> io::Result<NextHop> {
         self.asked += 1;
         let mut next_hop = NextHop::Nowhere;
-        self.netlink.ask(request, |message| next_hop = parse(message, destination))?;
+        let request = packets.request(destination, 0);
+        self.netlink.ask(&request, |message| next_hop = parse(message, destination))?;
         Ok(next_hop)
     }
 }
@@ -199,26 +260,6 @@ pub fn probes(network: Prefix) -> Vec<IpAddr> {
                 .to_vec()
         }
         first => vec![first],
-    }
-}
-
-/// The question for the route to an address, of packets with a source if that matters.
-fn request(destination: IpAddr, source: Option<IpAddr>) -> Request {
-    request_with(destination, source, 0)
-}
-
-/// The same with flags, `RTM_F_…`.
-fn request_with(destination: IpAddr, source: Option<IpAddr>, flags: u32) -> Request {
-    let bits = if destination.is_ipv4() { 32 } else { 128 };
-    let mut fixed = [0; FIXED];
-    fixed[0] = netlink::family(destination);
-    fixed[1] = bits;
-    fixed[2] = source.map_or(0, |_| bits);
-    fixed[8..].copy_from_slice(&flags.to_ne_bytes());
-    let request = Request::get(libc::RTM_GETROUTE, &fixed).with_address(libc::RTA_DST, destination);
-    match source {
-        Some(source) => request.with_address(libc::RTA_SRC, source),
-        None => request,
     }
 }
 

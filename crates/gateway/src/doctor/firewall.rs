@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::ip::protocol;
-use host::fault::{FIREWALL, REVERSE_PATH, SETTING};
+use host::fault::{CLASH, FIREWALL, REVERSE_PATH, SETTING};
 use host::settings::Settings;
 
 use super::kinds::UNREAD;
@@ -41,6 +41,16 @@ pub fn examine_traffic(findings: &mut Findings, needs: &Needs, firewalls: &Firew
     let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
     let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
     judge(findings, needs, firewalls, &others);
+    if let Some((culprit, mark)) = firewalls.takes_for_ours() {
+        findings.add(
+            &CLASH,
+            format!(
+                "{culprit} gives packets the mark {mark:#x}, which is ours: they may go past the tunnel in clear, or into \
+                 other services"
+            ),
+            "delete the rule, or let `marks` in [host] choose other numbers".to_owned(),
+        );
+    }
 }
 
 /// Forwarded packets of a device that a chain drops.

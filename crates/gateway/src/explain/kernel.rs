@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use base::ip::FlowKey;
-use host::entry::others_rules_by_mark;
+use host::entry::{Chosen, others_rules};
 use host::links;
 use host::netlink::Netlink;
 use host::run::is_running;
@@ -13,8 +13,8 @@ use rules::Service;
 
 use super::{Explanation, Outcome, Question};
 use crate::doctor;
-use crate::firewalls::{Fate, Firewalls, Hook, Packet};
-use crate::linux::routes::{NextHop, Routes};
+use crate::firewalls::{Culprit, Fate, Firewalls, Hook, Packet};
+use crate::linux::routes::{NextHop, Packets, Routes};
 
 /// Services without a device and routes of their own.
 const DIVERTING: [&str; 2] = ["hfpep", "sar"];
@@ -101,6 +101,8 @@ impl Question {
                  route will do, such as `ip route add {to} dev lo`"
             ));
         }
+        let others = others_rules(&mut netlink, !self.source.is_ipv4()).unwrap_or_default();
+        explanation.doubts.extend(self.by_service_type(&mut routes, &others, came_by, hop));
         let firewalls = Firewalls::read();
         for (hook, has_come, leaves) in way.hooks() {
             let none = Some(String::new());
@@ -125,12 +127,19 @@ impl Question {
             };
             if matches!(hook, Hook::Prerouting | Hook::Output)
                 && let Some(culprit) = firewalls.marks(&packet, *hook)
-                && let Ok(rules) = others_rules_by_mark(&mut netlink, !self.source.is_ipv4())
-                && let Some(first) = rules.first()
             {
-                explanation.doubts.push(format!(
-                    "may be marked by {culprit}, and routed by its mark: `ip rule show pref {first}`"
-                ));
+                let by_mark = others.iter().find(|it| it.packets.mark != 0);
+                let is_it = |taken: &Culprit| taken.to_string() == culprit.to_string();
+                let taken = firewalls.takes_for_ours().filter(|(taken, _)| is_it(taken));
+                explanation.doubts.extend(match (taken, by_mark) {
+                    (Some((_, mark)), _) => Some(format!(
+                        "may be given the mark {mark:#x}, which is ours, by {culprit}, and go past the tunnel in clear"
+                    )),
+                    (None, Some(Chosen { priority, .. })) => Some(format!(
+                        "may be marked by {culprit}, and routed by its mark: `ip rule show pref {priority}`"
+                    )),
+                    (None, None) => None,
+                });
             }
             match firewalls.judge(&packet, *hook) {
                 Fate::Passes => {}
@@ -166,13 +175,34 @@ impl Question {
             destination_port: flow.source_port,
             ..flow
         };
-        let way_back = routes.next_hop(&back, None);
+        let mut towards =
+            |flow: &FlowKey, by| routes.next_hop(flow.destination, &Packets::of(flow, by));
+        let way_back = towards(&back, None);
         let given = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
         let came_by = if is_own { None } else { given.or(way_back.interface()) };
-        let strictly = routes.next_hop(&flow, came_by);
+        let strictly = towards(&flow, came_by);
         let is_refused = came_by.is_some() && strictly == NextHop::Nowhere;
-        let hop = if is_refused { routes.next_hop(&flow, None) } else { strictly };
+        let hop = if is_refused { towards(&flow, None) } else { strictly };
         Passage { came_by, way_back, hop, is_refused }
+    }
+
+    /// Which rules of others lead packets of another type of service elsewhere than `hop`, where those of type 0 go.
+    fn by_service_type(
+        &self,
+        routes: &mut Routes,
+        others: &[Chosen],
+        came_by: Option<u32>,
+        hop: NextHop,
+    ) -> Vec<String> {
+        let flow = self.key();
+        let leads_elsewhere = |Chosen { priority, packets, .. }: &Chosen| {
+            let tos = packets.tos;
+            let asked = Packets { tos, ..Packets::of(&flow, came_by) };
+            (tos != 0 && routes.next_hop(flow.destination, &asked) != hop).then(|| {
+                format!("goes elsewhere if its type of service is {tos:#x}: `ip rule show pref {priority}`")
+            })
+        };
+        others.iter().filter_map(leads_elsewhere).collect()
     }
 
     /// Why the kernel does not forward what comes by the flow's interface, if it does not.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use base::ip::Prefix;
 
 use super::tool::ask;
-use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Rule, Test, Verdict};
+use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Marking, Rule, Test, Verdict};
 use super::{protocol_named, range};
 
 /// For each version of IP: the kernel's list of used tables, the program to list their rules, the program for
@@ -181,7 +181,8 @@ fn rule(words: &[String]) -> Rule {
             "-j" | "-g" => {
                 has_target = true;
                 let target = words.next();
-                rule.marks = matches!(target, Some("CONNMARK" | "MARK"));
+                let marks = matches!(target, Some("CONNMARK" | "MARK"));
+                rule.marks = marks.then(|| marking(words.clone()));
                 rule.verdict = target.and_then(|target| verdict(option, target));
                 continue;
             }
@@ -197,6 +198,26 @@ fn rule(words: &[String]) -> Rule {
         while words.next_if(|word| !word.starts_with('-') && *word != "!").is_some() {}
     }
     rule
+}
+
+/// The mark by the options of a target: `--set-xmark 0x1/0xffffffff`.
+fn marking<'w>(mut options: impl Iterator<Item = &'w str>) -> Marking {
+    let is_set = |option: &str| matches!(option, "--set-xmark" | "--set-mark");
+    let value = options.find(|option| is_set(option)).and_then(|_| options.next());
+    let (mark, mask) =
+        value.map_or(("", ""), |it| it.split_once('/').unwrap_or((it, "0xffffffff")));
+    match (number(mark), number(mask)) {
+        (Some(mark), Some(u32::MAX)) => Marking::To(mark),
+        _ => Marking::Unknown,
+    }
+}
+
+/// A number in decimal or, with `0x`, hexadecimal digits.
+fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
 }
 
 fn verdict(option: &str, target: &str) -> Option<Verdict> {
@@ -245,10 +266,7 @@ fn asked(option: &str, value: &str) -> Option<Asks> {
         "--sport" | "--sports" => Asks::FromPort(ports()?),
         "--dport" | "--dports" => Asks::ToPort(ports()?),
         "--ctstate" | "--state" => Asks::IsNew(value.split(',').any(|it| it == "NEW")),
-        "--mark" => Asks::Marks(vec![match value.strip_prefix("0x") {
-            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-            None => value.parse().ok()?,
-        }]),
+        "--mark" => Asks::Marks(vec![number(value)?]),
         _ => return None,
     })
 }
@@ -302,6 +320,25 @@ mod tests {
             "iptables-legacy -t filter -I INPUT -p udp --dport 51900 -j ACCEPT"
         );
         assert_eq!(all.judge(&call(51_901), Hook::Input), Fate::Passes);
+    }
+
+    #[test]
+    fn a_mark_of_ours_is_told_from_others_by_its_whole_value() {
+        let ours = host::MARK.value();
+        let marks = |options: &str| {
+            let mut all = Firewalls::default();
+            let saved = format!(
+                "*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -j MARK {options}\nCOMMIT\n"
+            );
+            add(&mut all, &saved, "iptables-legacy", true);
+            all.takes_for_ours().map(|(culprit, mark)| (culprit.to_string(), mark))
+        };
+
+        let rule = "rule 1 of chain mangle PREROUTING of iptables-legacy".to_owned();
+        let set = marks(&format!("--set-xmark {ours:#x}/0xffffffff"));
+        assert_eq!(set, Some((rule, ours)));
+        assert_eq!(marks(&format!("--set-xmark {ours:#x}/0xffff")), None);
+        assert_eq!(marks("--set-xmark 0x1/0xffffffff"), None);
     }
 
     /// Forwarding by ufw 0.36.2 and iptables 1.8.9, as nftables 1.0.6 tells it, in short, and `iptables-nft-save`.

@@ -16,6 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use base::ip::{Prefix, protocol};
+use host::numbers::Mark;
 
 pub use tool::ask;
 
@@ -73,9 +74,18 @@ struct Rule {
     /// Number by which people find the rule: its handle, or its place in the chain, counted from 1.
     place: u64,
     tests: Vec<Test>,
-    /// Whether it changes the mark of the packet.
-    marks: bool,
+    /// The change of the packet's mark, if it makes one.
+    marks: Option<Marking>,
     verdict: Option<Verdict>,
+}
+
+/// A change of a packet's firewall mark.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Marking {
+    /// The mark is this one afterwards.
+    To(u32),
+    /// The mark follows from something else.
+    Unknown,
 }
 
 /// A condition of a rule; `is_not` turns it round.
@@ -272,6 +282,19 @@ impl Firewalls {
         })
     }
 
+    /// A rule that gives packets a mark of ours, and the mark.
+    pub fn takes_for_ours(&self) -> Option<(Culprit, u32)> {
+        self.chains.iter().find_map(|(name, chain)| {
+            chain.rules.iter().find_map(|rule| match rule.marks {
+                Some(Marking::To(mark)) if Mark::is_ours(mark) => {
+                    let rule = Some((name.clone(), rule.place));
+                    Some((Culprit { chain: name.clone(), rule }, mark))
+                }
+                _ => None,
+            })
+        })
+    }
+
     /// How a packet may leave each chain at a hook, in the kernel's order.
     fn pass(&self, packet: &Packet, hook: Hook) -> Vec<(Base, &ChainName, Ends)> {
         let version = usize::from(!packet.is_v4);
@@ -318,7 +341,7 @@ impl Firewalls {
         let mut is_left = false;
         for rule in &chain.rules {
             let truth = rule.truth(packet);
-            if rule.marks && truth != Truth::No {
+            if rule.marks.is_some() && truth != Truth::No {
                 ends.marked.get_or_insert_with(|| (name.clone(), rule.place));
             }
             let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {

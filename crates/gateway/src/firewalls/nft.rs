@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use base::ip::Prefix;
 use serde_json::Value;
 
-use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, OURS, Range, Rule, Test, Verdict};
+use super::{
+    Asks, Base, Chain, ChainName, Firewalls, Hook, Marking, OURS, Range, Rule, Test, Verdict,
+};
 use super::{protocol_named, range};
 
 /// Statements that neither test nor decide.
@@ -118,7 +120,11 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
                 }
             }
             "queue" => rule.verdict = Some(Verdict::Any),
-            "mangle" => rule.marks |= value["key"]["meta"]["key"] == "mark",
+            "mangle" if value["key"]["meta"]["key"] == "mark" => {
+                let mark = value["value"].as_u64().and_then(|it| u32::try_from(it).ok());
+                rule.marks = Some(mark.map_or(Marking::Unknown, Marking::To));
+            }
+            "mangle" => {}
             kind if HARMLESS.contains(&kind) => {}
             // No verdicts: these statements send packets elsewhere, and drop none.
             "dnat" | "dup" | "fwd" | "masquerade" | "redirect" | "snat" | "synproxy" | "tproxy" => {

@@ -232,3 +232,20 @@ fn a_rule_that_may_change_the_mark_is_named_and_the_mark_is_not_known_after_it()
         assert_eq!(matches!(fate, Fate::MayBeDropped(_)), is_marked, "{fate:?}");
     }
 }
+
+#[test]
+fn a_rule_that_gives_packets_a_mark_of_ours_is_named() {
+    let set = |mark: u32| {
+        format!(r#"{{"mangle": {{"key": {{"meta": {{"key": "mark"}}}}, "value": {mark}}}}}"#)
+    };
+    let named = |mark: u32| {
+        let taken = firewalls(&[&set(7), &set(mark)], "").takes_for_ours();
+        taken.map(|(culprit, mark)| (culprit.to_string(), mark))
+    };
+
+    let ours = host::MARK.value();
+    let expected = "the rule with handle 2 in chain inet f forward".to_owned();
+    assert_eq!(named(ours), Some((expected.clone(), ours)));
+    assert_eq!(named(ours + 1), Some((expected, ours + 1)));
+    assert_eq!(named(ours & 0xffff), None);
+}

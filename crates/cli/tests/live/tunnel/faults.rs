@@ -16,7 +16,7 @@ impl Net {
         (output.status.code(), said)
     }
 
-    fn expect_asked(&self, node: usize, expected: (i32, &str)) {
+    pub fn expect_asked(&self, node: usize, expected: (i32, &str)) {
         let is_so = wait_until(SOON, || {
             let (code, said) = self.asked(node);
             code == Some(expected.0) && said.contains(expected.1)
@@ -196,6 +196,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
     let forward = chain("forward", "policy drop");
     let output = chain("output", "udp dport 51900 drop");
     let input = chain("input", "udp dport 51900 drop");
+    let marks = chain("prerouting", "tcp dport 443 meta mark set 0x7472776c");
 
     for (comes, goes, said) in [
         (
@@ -238,13 +239,34 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         (
             "ip rule add pref 50 iif lan0 table 99",
             "ip rule del pref 50",
-            "fault: packets to 10.77.0.2/32 that come from 10.99.0.2 by lan0, as the rule of priority 50 says,",
+            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) do not go by our device",
         ),
         (
             "ip rule add pref 50 from 10.99.0.0/24 table 99",
             "ip rule del pref 50",
-            "fault: packets to 10.77.0.2/32 that come from 10.99.0.2 by lan0, as the rule of priority 50 says,",
+            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) do not go by our device",
         ),
+        (
+            "ip rule add pref 50 tos 0x10 table 99",
+            "ip rule del pref 50",
+            "rule of priority 50 chooses (such as tos 0x10) do not go by our device",
+        ),
+        (
+            "ip rule add pref 50 ipproto icmp table 99",
+            "ip rule del pref 50",
+            "rule of priority 50 chooses (such as ipproto 1) do not go by our device",
+        ),
+        (
+            "ip rule add pref 50 ipproto tcp sport 1000-2000 dport 443 table 99",
+            "ip rule del pref 50",
+            "rule of priority 50 chooses (such as ipproto 6 sport 1000 dport 443) do not go by our device",
+        ),
+        (
+            "ip rule add pref 50 uidrange 1234-1240 table 99",
+            "ip rule del pref 50",
+            "rule of priority 50 chooses (such as uid 1234) do not go by our device",
+        ),
+        (&marks, "nft delete table inet other", "gives packets the mark 0x7472776c, which is ours"),
         (
             "ip rule add pref 50 to 10.77.0.0/24 unreachable",
             "ip rule del pref 50",
@@ -255,11 +277,24 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             net.run(0, command);
         }
         net.expect_asked(0, (3, said));
-        if said.contains("sends to the peer") {
-            let ask = format!("{TRACKWAY} explain icmp 10.77.0.1 10.77.0.2");
-            let explained = net.nets.try_run(&net.nodes[0], &ask);
-            let text = String::from_utf8(explained.stdout).unwrap();
-            assert!(!explained.status.success() && text.contains(said), "{text}");
+        let explained = match said {
+            _ if said.contains("sends to the peer") => Some(("icmp 10.77.0.1 10.77.0.2", said)),
+            _ if comes.contains("icmp") => Some(("icmp 10.77.0.1 10.77.0.2", "the kernel's route leads to eth1")),
+            _ if comes.contains("tos") => Some((
+                "icmp 10.77.0.1 10.77.0.2",
+                "goes elsewhere if its type of service is 0x10: `ip rule show pref 50`",
+            )),
+            _ if said.contains("mark") => Some((
+                "tcp 10.99.0.2:7 10.77.0.2:443",
+                "may be given the mark 0x7472776c, which is ours, by the rule with handle",
+            )),
+            _ => None,
+        };
+        if let Some((flow, answer)) = explained {
+            let asked = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} explain {flow}"));
+            let text = String::from_utf8(asked.stdout).unwrap();
+            let is_sure = said.contains("sends to the peer");
+            assert!(asked.status.success() != is_sure && text.contains(answer), "{text}");
         }
         net.run(0, goes);
         net.expect_asked(0, (0, "tunnel: running"));
@@ -299,6 +334,21 @@ fn a_device_that_others_rename_has_its_name_again_unless_it_is_taken() {
     net.run(0, &format!("ip link del {device}"));
     net.expect_asked(0, (0, "tunnel: running"));
     net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_device_that_others_take_into_another_namespace_is_made_anew() {
+    let mut net = Net::pair("");
+    net.start_all();
+    let other = net.nets.add("other");
+
+    net.run(0, &format!("ip link set trackway-nc0 netns {other}"));
+
+    net.expect_ping(0, "10.77.0.2");
+    net.expect_asked(0, (0, "tunnel: running"));
+    assert_eq!(net.nets.run(&other, "ip -o link show type tun"), "");
+    assert!(net.gateway(0).printed().contains("trackway-nc0 is not in this network namespace"));
 }
 
 #[test]

@@ -36,10 +36,15 @@ fn a_name_is_asked_for_until_it_is_there_and_again_when_its_peer_has_moved() {
             && tunnel["endpoint_failure"] == "there is no such name"
     });
     assert!(is_said, "{}", net.status(0));
+    net.expect_asked(
+        0,
+        (3, "the peer peer1 is not found by its name gw.example.org:51900: there is no such name"),
+    );
 
     // The first address is nobody's.
     names.set(&["10.9.1.77", "10.9.1.2"]);
     net.expect_ping(0, "10.77.0.2");
+    net.expect_asked(0, (0, "tunnel: running"));
     let tunnel = net.status(0)["tunnels"][0].clone();
     assert_eq!(tunnel["endpoint"], "10.9.1.2:51900", "{tunnel}");
     assert!(tunnel["endpoint_failure"].is_null(), "{tunnel}");
@@ -67,7 +72,7 @@ fn a_name_is_asked_for_until_it_is_there_and_again_when_its_peer_has_moved() {
     net.expect_pings(0, "10.77.0.2", 20);
     assert_eq!(net.status(0)["tunnels"][0]["endpoint"], "10.9.1.13:51900");
     let said = net.gateway(0).printed();
-    assert_eq!(said.matches("there is no such name").count(), 1, "{said}");
+    assert_eq!(said.matches("the peer's name has no address").count(), 1, "{said}");
     drop(files);
 }
 

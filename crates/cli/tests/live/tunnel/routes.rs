@@ -95,11 +95,16 @@ fn down_removes_what_a_crash_has_left_whatever_the_configuration_is_now() {
     net.crash(0);
     net.edit(0, "10.77.0.2/32", "10.78.0.0/16");
     assert_eq!(net.claimed(0).lines().count(), 5, "{}", net.claimed(0));
+    // Another program's, with our protocol number and one more condition than a rule of ours has.
+    let theirs = "pref 29000 from 192.0.2.0/24 fwmark 0x5 lookup 7 protocol 117";
+    net.run(0, &format!("ip rule add {theirs}"));
     let said = net.run(0, &down);
     let removed = said.lines().filter(|line| line.starts_with("removed: ")).count();
     assert_eq!(removed, 6, "{said}");
     assert!(said.contains("removed: unreachable 10.77.0.2/32 in table main\n"), "{said}");
     assert!(said.contains("removed: nftables table inet trackway_tunnel\n"), "{said}");
+    assert!(net.run(0, "ip rule").contains("29000:"), "{said}");
+    net.run(0, &format!("ip rule del {theirs}"));
     assert_eq!(net.claimed(0), "");
     assert_eq!(net.run(0, &down), "nothing was left\n");
 }

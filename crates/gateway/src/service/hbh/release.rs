@@ -72,7 +72,7 @@ impl Hbh {
             let Self { host, routes, ports, .. } = self;
             host.handle_routes(now, |flow, from| {
                 let came_by = from.and_then(|place| ports.get(place.0)).map(|port| port.index());
-                match routes.next_hop(flow, came_by) {
+                match routes.next_hop(flow.destination, &routes::Packets::of(flow, came_by)) {
                     routes::NextHop::Here => NextHop::Here,
                     routes::NextHop::Nowhere => NextHop::Nowhere,
                     routes::NextHop::Neighbour { interface, address } => {
