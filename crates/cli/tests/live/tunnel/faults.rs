@@ -279,7 +279,9 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         net.expect_asked(0, (3, said));
         let explained = match said {
             _ if said.contains("sends to the peer") => Some(("icmp 10.77.0.1 10.77.0.2", said)),
-            _ if comes.contains("icmp") => Some(("icmp 10.77.0.1 10.77.0.2", "the kernel's route leads to eth1")),
+            _ if comes.contains("icmp") => {
+                Some(("icmp 10.77.0.1 10.77.0.2", "the kernel's route leads to eth1"))
+            }
             _ if comes.contains("tos") => Some((
                 "icmp 10.77.0.1 10.77.0.2",
                 "goes elsewhere if its type of service is 0x10: `ip rule show pref 50`",
@@ -326,6 +328,10 @@ fn a_device_that_others_rename_has_its_name_again_unless_it_is_taken() {
     let pid = net.pid(0);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP)
         .unwrap();
+    net.expect_asked(
+        0,
+        (1, &format!("the gateway is stopped, and answers nobody: `kill -CONT {pid}`")),
+    );
     rename(&net, device, "foo0");
     net.run(0, &format!("ip link set holder0 name {device}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGCONT)

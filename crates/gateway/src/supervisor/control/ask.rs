@@ -92,6 +92,9 @@ fn ask_for<T: DeserializeOwned>(at: Option<&Path>, request: &Request) -> anyhow:
 
 fn ask(at: Option<&Path>, request: &Request) -> anyhow::Result<String> {
     let mut stream = connect(at)?;
+    if let Some(process) = far::stopped(&stream) {
+        bail!("the gateway is stopped, and answers nobody: `kill -CONT {process}` lets it go on");
+    }
     for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
         set(&stream, Some(ANSWER_TIMEOUT))?;
     }

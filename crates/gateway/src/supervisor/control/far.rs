@@ -24,6 +24,14 @@ pub fn is_gateway(stream: &UnixStream) -> bool {
     [0, Uid::effective().as_raw()].contains(&made_by.uid()) || may_change_network(made_by.pid())
 }
 
+/// The process at the other end, if a signal has stopped it, as SIGSTOP and debuggers do.
+pub fn stopped(stream: &UnixStream) -> Option<i32> {
+    let process = getsockopt(stream, sockopt::PeerCredentials).ok()?.pid();
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"))?;
+    state.trim_start().starts_with(['T', 't']).then_some(process)
+}
+
 fn may_change_network(process: i32) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let is_here = fs::metadata(folder.join("ns/net")).is_ok_and(|its| its.ino() == namespace());
