@@ -197,17 +197,17 @@ pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<b
     Ok(lost.is_some() || group != Some(GROUP) || !is_on)
 }
 
-/// Whether an interface is in a group. The devices of a gateway end with the gateway, so a device in our group shows
-/// a running gateway.
+/// The numbers of the interfaces in a group. The devices of a gateway end with the gateway, so a device in our group
+/// shows a running gateway.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn has_group(netlink: &mut Netlink, group: u32) -> io::Result<bool> {
+pub fn of_group(netlink: &mut Netlink, group: u32) -> io::Result<Vec<u32>> {
     let request = Request::dump(libc::RTM_GETLINK, &link_fixed(0, 0, 0));
-    let found = netlink.dump(&request, |message, found| {
-        found.extend((group_of(message) == Some(group)).then_some(()));
-    })?;
-    Ok(!found.is_empty())
+    netlink.dump(&request, |message, found| {
+        let is_its = group_of(message) == Some(group);
+        found.extend(subject(message).filter(|_| is_its));
+    })
 }
 
 /// An address that a neighbour on a link might have: beside this node's own in the same network.

@@ -634,12 +634,22 @@ impl Reconciler {
             foreign == Foreign::OfAllTables || !networks.is_subset(&self.foreign.networks);
         let mut rivals = Vec::new();
         let owner = self.owner;
+        // A route by another device is another program's, whatever its protocol number.
+        let our_devices = match devices {
+            [] => links::of_group(&mut self.netlink, links::GROUP)?,
+            devices => devices.iter().map(|it| it.device).collect(),
+        };
+        let is_by_ours = |entry: &Entry| match entry {
+            Entry::Route { device, .. } => our_devices.contains(device),
+            _ => true,
+        };
+        let ours = |found: &Found| found.entry(owner).filter(is_by_ours);
         for is_v6 in [false, true] {
             let request = entry::routes(is_v6, None, Some(owner.protocol()));
             for found in
                 self.found(&request, |it| (it.protocol == owner.protocol()).then_some(it))?
             {
-                match found.entry(owner) {
+                match ours(&found) {
                     Some(entry) => drop(observed.ours.insert(entry)),
                     None => observed.clash(
                         "protocol number",
@@ -649,7 +659,7 @@ impl Reconciler {
                     ),
                 }
             }
-            let of_others = |found: &Found| found.entry(owner).is_none();
+            let of_others = |found: &Found| ours(found).is_none();
             for &number in &tables {
                 let table = Table::Own(number);
                 let request = entry::routes(is_v6, Some(table), None);
@@ -677,8 +687,12 @@ impl Reconciler {
                     entry::priority(message).map(|its| (its, Entry::parse(owner, message))),
                 );
             });
-            for ((priority, protocol), ours) in rules.or_else(without_family)? {
-                observed.ours.extend(ours);
+            for ((priority, protocol), rule) in rules.or_else(without_family)? {
+                if rule.is_none() && protocol == owner.protocol() {
+                    let said = format!("`ip rule show pref {priority}`");
+                    observed.clash("protocol number", protocol.into(), "protocols", &said);
+                }
+                observed.ours.extend(rule);
                 let is_wanted = |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
                 if Owner::of(protocol).is_none() && wanted.iter().any(is_wanted) {
                     let said = format!("`ip rule show pref {priority}`");

@@ -79,8 +79,8 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     let mut is_running = is_running();
     if !is_running
         && Netlink::open()
-            .and_then(|mut it| links::has_group(&mut it, links::GROUP))
-            .unwrap_or(false)
+            .and_then(|mut it| links::of_group(&mut it, links::GROUP))
+            .is_ok_and(|ours| !ours.is_empty())
     {
         is_running = true;
         findings.add(

@@ -117,6 +117,8 @@ fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
     let foreign = [
         "route add 198.51.100.0/24 dev eth1 table 51900",
         "route add 203.0.113.0/24 via 10.9.1.2 proto 117",
+        "route add 192.0.2.0/24 dev eth1 proto 117",
+        "rule add pref 29000 from 192.0.2.0/24 fwmark 0x5 lookup 7 protocol 117",
         "rule add pref 30769 to 198.51.100.0/24 table main",
     ];
     foreign.iter().for_each(|it| drop(net.run(0, &format!("ip {it}"))));
@@ -125,6 +127,8 @@ fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
     for said in [
         "our table 51900: 198.51.100.0/24 dev eth1 table 51900; `tables` in [host]",
         "our protocol number 117: 203.0.113.0/24 via 10.9.1.2 dev eth1; `protocols` in [host]",
+        "our protocol number 117: 192.0.2.0/24 dev eth1; `protocols` in [host]",
+        "our protocol number 117: `ip rule show pref 29000`; `protocols` in [host]",
         "our priority 30769: `ip rule show pref 30769`; `priorities` in [host]",
     ] {
         net.expect_asked(0, (3, said));
@@ -138,8 +142,13 @@ fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
     let (code, said) = net.gateway(0).stop();
     assert_eq!(code, Some(0), "{said}");
     let left = [net.run(0, "ip route show table all"), net.run(0, "ip rule")].concat();
-    for theirs in ["198.51.100.0/24 dev eth1 table 51900", "203.0.113.0/24 via 10.9.1.2", "30769:"]
-    {
+    for theirs in [
+        "198.51.100.0/24 dev eth1 table 51900",
+        "203.0.113.0/24 via 10.9.1.2",
+        "192.0.2.0/24 dev eth1",
+        "29000:",
+        "30769:",
+    ] {
         assert!(left.contains(theirs), "{theirs}: {left}");
     }
 
