@@ -141,6 +141,9 @@ impl Question {
                     (None, None) => None,
                 });
             }
+            if let Some(culprit) = firewalls.redirects(&packet, *hook) {
+                explanation.doubts.push(format!("may be given another destination by {culprit}"));
+            }
             match firewalls.judge(&packet, *hook) {
                 Fate::Passes => {}
                 Fate::MayBeDropped(culprit) => {

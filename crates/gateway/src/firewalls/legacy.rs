@@ -21,7 +21,8 @@ const PROGRAMS: [(&str, &str, &str, bool); 2] = [
 const TRANSLATED: [(&str, &str, bool); 2] =
     [("iptables-nft-save", "ip", true), ("ip6tables-nft-save", "ip6", false)];
 /// Tables whose chains may drop packets, with their priority (`linux/netfilter_ipv4.h`).
-const TABLES: [(&str, i64); 4] = [("raw", -300), ("mangle", -150), ("filter", 0), ("security", 50)];
+const TABLES: [(&str, i64); 5] =
+    [("raw", -300), ("mangle", -150), ("nat", -100), ("filter", 0), ("security", 50)];
 const HOOKS: [(&str, Hook); 5] = [
     ("PREROUTING", Hook::Prerouting),
     ("INPUT", Hook::Input),
@@ -183,6 +184,7 @@ fn rule(words: &[String]) -> Rule {
                 let target = words.next();
                 let marks = matches!(target, Some("CONNMARK" | "MARK"));
                 rule.marks = marks.then(|| marking(words.clone()));
+                rule.redirects = matches!(target, Some("DNAT" | "REDIRECT"));
                 rule.verdict = target.and_then(|target| verdict(option, target));
                 continue;
             }
@@ -222,7 +224,7 @@ fn number(text: &str) -> Option<u32> {
 
 fn verdict(option: &str, target: &str) -> Option<Verdict> {
     Some(match target {
-        "ACCEPT" => Verdict::Accept,
+        "ACCEPT" | "DNAT" | "MASQUERADE" | "NETMAP" | "REDIRECT" | "SNAT" => Verdict::Accept,
         "DROP" | "REJECT" => Verdict::Drop,
         "RETURN" => Verdict::Return,
         "NFQUEUE" | "QUEUE" => Verdict::Any,

@@ -5,7 +5,7 @@
 //!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
 //! ```
 //! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
-//! packet, both outcomes are followed. Chains of type `nat` and our own tables are passed over.
+//! packet, both outcomes are followed. Our own tables are passed over.
 
 mod legacy;
 mod nft;
@@ -76,6 +76,8 @@ struct Rule {
     tests: Vec<Test>,
     /// The change of the packet's mark, if it makes one.
     marks: Option<Marking>,
+    /// Whether it gives the packet another destination.
+    redirects: bool,
     verdict: Option<Verdict>,
 }
 
@@ -197,6 +199,8 @@ struct Ends {
     falls_out: bool,
     /// A rule that may have changed its mark.
     marked: Option<(ChainName, u64)>,
+    /// A rule that may have given it another destination.
+    redirected: Option<(ChainName, u64)>,
 }
 
 impl Firewalls {
@@ -282,6 +286,13 @@ impl Firewalls {
         })
     }
 
+    /// A rule at a hook that may give a packet another destination, if any.
+    pub fn redirects(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
+        self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
+            ends.redirected.map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
+        })
+    }
+
     /// A rule that gives packets a mark of ours, and the mark.
     pub fn takes_for_ours(&self) -> Option<(Culprit, u32)> {
         self.chains.iter().find_map(|(name, chain)| {
@@ -309,6 +320,10 @@ impl Firewalls {
             let ends = self.walk(name, chain, &packet, &mut known, 0);
             if ends.marked.is_some() {
                 packet.mark = None;
+                known.clear();
+            }
+            if ends.redirected.is_some() {
+                (packet.destination, packet.destination_port) = (None, None);
                 known.clear();
             }
             (base, name, ends)
@@ -344,6 +359,9 @@ impl Firewalls {
             if rule.marks.is_some() && truth != Truth::No {
                 ends.marked.get_or_insert_with(|| (name.clone(), rule.place));
             }
+            if rule.redirects && truth != Truth::No {
+                ends.redirected.get_or_insert_with(|| (name.clone(), rule.place));
+            }
             let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {
                 continue;
             };
@@ -377,6 +395,7 @@ impl Firewalls {
                     ends.accepted |= inner.accepted;
                     ends.dropped = ends.dropped.take().or(inner.dropped);
                     ends.marked = ends.marked.take().or(inner.marked);
+                    ends.redirected = ends.redirected.take().or(inner.redirected);
                     let is_goto = matches!(verdict, Verdict::Goto(_));
                     ends.falls_out |= is_goto && inner.falls_out;
                     is_sure && (is_goto || !inner.falls_out)

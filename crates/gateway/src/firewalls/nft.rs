@@ -53,8 +53,7 @@ pub fn add(to: &mut Firewalls, ruleset: &Value) {
         if dormant.contains(&table(chain)) {
             continue;
         }
-        let base = hook(text(chain, "hook")).filter(|_| text(chain, "type") != "nat");
-        let base = base.map(|hook| Base {
+        let base = hook(text(chain, "hook")).map(|hook| Base {
             hook,
             priority: chain["prio"].as_i64().unwrap_or_default(),
             drops: text(chain, "policy") == "drop",
@@ -126,9 +125,9 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
             }
             "mangle" => {}
             kind if HARMLESS.contains(&kind) => {}
+            "dnat" | "redirect" => (rule.redirects, rule.verdict) = (true, Some(Verdict::Accept)),
             // No verdicts: these statements send packets elsewhere, and drop none.
-            "dnat" | "dup" | "fwd" | "masquerade" | "redirect" | "snat" | "synproxy" | "tproxy" => {
-            }
+            "dup" | "fwd" | "masquerade" | "snat" | "synproxy" | "tproxy" => {}
             _ => match verdict_of(statement) {
                 Some(verdict) => rule.verdict = Some(verdict),
                 None => rule.tests.push(Test::new(Asks::Unknown)),

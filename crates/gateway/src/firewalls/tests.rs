@@ -249,3 +249,28 @@ fn a_rule_that_gives_packets_a_mark_of_ours_is_named() {
     assert_eq!(named(ours + 1), Some((expected, ours + 1)));
     assert_eq!(named(ours & 0xffff), None);
 }
+
+/// A port that Docker forwards, as iptables 1.8.9 and nftables 1.0.6 write it.
+#[test]
+fn a_rule_that_gives_another_destination_is_named_and_the_destination_is_not_known_after_it() {
+    let turned = r#"{"dnat": {"addr": "172.17.0.2", "port": 80}}"#;
+    let nat = format!(
+        r#", {{"chain": {{"family": "ip", "table": "nat", "name": "PREROUTING", "type": "nat", "hook": "prerouting",
+              "prio": -100, "policy": "accept"}}}},
+           {{"rule": {{"family": "ip", "table": "nat", "chain": "PREROUTING", "handle": 9, "expr": [{}, {turned}]}}}},
+           {{"chain": {{"family": "ip", "table": "later", "name": "later", "type": "filter", "hook": "prerouting",
+              "prio": 0, "policy": "accept"}}}},
+           {{"rule": {{"family": "ip", "table": "later", "chain": "later", "handle": 3, "expr": [{}, {{"drop": null}}]}}}}"#,
+        matched(&payload("tcp", "dport"), "8080"),
+        matched(&payload("tcp", "dport"), "80"),
+    );
+    let firewalls = firewalls(&[r#"{"accept": null}"#], &nat);
+    let packet = |port| Packet { destination_port: Some(port), ..from_to("10.0.0.1", "10.0.0.2") };
+
+    let by = |port| firewalls.redirects(&packet(port), Hook::Prerouting).map(|it| it.to_string());
+    let rule = "the rule with handle 9 in chain ip nat PREROUTING".to_owned();
+    assert_eq!((by(8_080), by(443)), (Some(rule), None));
+    let fate = |port| firewalls.judge(&packet(port), Hook::Prerouting);
+    assert!(matches!(fate(8_080), Fate::MayBeDropped(_)), "{:?}", fate(8_080));
+    assert_eq!(fate(443), Fate::Passes);
+}
