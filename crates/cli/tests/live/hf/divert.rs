@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::pep::pep;
+use super::pep::{FAST, pep};
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
 use testbed::traffic::call;
@@ -117,6 +117,32 @@ pub fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
     server.write_all(b"again").unwrap();
     client.read_exact(&mut heard).unwrap();
     assert_eq!(&heard, b"again");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn connections_are_diverted_on_a_host_without_a_list_of_protocols() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    let held = "[[rule]]\nname = \"held\"\nto-port = 11\nhandshake = \"end-to-end\"\n";
+    let [script, file] = ["script", "0.toml"].map(|name| net.nets.folder().join(name));
+    fs::write(&file, both(0) + RULES + held).unwrap();
+    let hide = "test ! -e /etc/protocols || mount --bind /dev/null /etc/protocols || exit";
+    fs::write(&script, format!("{hide}\nexec {TRACKWAY} run {}\n", file.display())).unwrap();
+    let command = format!("unshare -m sh {}", script.display());
+
+    net.gateways[0] = Some(net.nets.start(&net.hosts[0].clone(), &command, "gateway ready"));
+    net.start_gateway(1, &both(1));
+
+    for host in [0, 1] {
+        net.expect_state(host, "hfpep", "bound");
+    }
+    let listener = net.listen(1, "10.2.0.1:80");
+    let mut client = net.dial(0, "10.2.0.1:80");
+    client.write_all(b"hello").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    exchange_rest(&mut client, &mut server);
+    assert_eq!(net.status(0)["hfpep_connections_accepted"], 1, "{}", net.status(0));
 }
 
 #[test]

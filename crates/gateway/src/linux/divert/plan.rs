@@ -301,11 +301,12 @@ impl Plan {
             })
             .collect();
         orders.extend([
-            // For an ICMP error, the kernel looks up the socket of the packet inside.
+            // For an ICMP error, the kernel looks up the socket of the packet inside. These four names are keywords of
+            // `nft`, which looks up other names, such as `ipv6-icmp`, in /etc/protocols: a host may lack that file.
             add(
                 ENTRANCE,
                 &format!(
-                    "meta l4proto {{ tcp, udp, icmp, ipv6-icmp }} socket transparent 1 socket wildcard 0 \
+                    "meta l4proto {{ tcp, udp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 \
                      meta mark set {MARK:#x} accept"
                 ),
             ),
