@@ -445,18 +445,18 @@ mod tests {
         let shared = folder.0.join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
-        let (name, link) = (shared.join("a"), shared.join("link"));
-        fs::write(shared.join("file"), "other").unwrap();
+        let [name, next, file, link] = ["a", "next", "file", "link"].map(|it| shared.join(it));
+        fs::write(&file, "other").unwrap();
         symlink(&secret, &link).unwrap();
         lchown(&link, Some(STRANGER), None).unwrap();
-        fs::rename(shared.join("file"), &name).unwrap();
+        fs::hard_link(&file, &name).unwrap();
 
         let mut opened = 0;
         std::thread::scope(|scope| {
             let swapping = scope.spawn(|| {
-                let flags = nix::fcntl::RenameFlags::RENAME_EXCHANGE;
-                for _ in 0..20_000 {
-                    nix::fcntl::renameat2(AT_FDCWD, &name, AT_FDCWD, &link, flags).unwrap();
+                for other in [&link, &file].into_iter().cycle().take(40_000) {
+                    fs::hard_link(other, &next).unwrap();
+                    fs::rename(&next, &name).unwrap();
                 }
             });
             while !swapping.is_finished() {
