@@ -1,5 +1,6 @@
 //! The command `trackway keep-folder`: the gateway starts it to keep its folder after giving up root.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Keep the folder below /run of the gateway that started this.
@@ -12,10 +13,14 @@ pub struct Args {
     group: u32,
     /// The group whose members may ask at the control socket.
     status_group: Option<u32>,
+    /// The name of its control socket in the current folder, if it is elsewhere than usual.
+    #[arg(long)]
+    socket: Option<PathBuf>,
 }
 
 /// Keeps the folder until the gateway ends.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    gateway::keep_folder(args.user, args.group, args.status_group)?;
+    let socket = args.socket.as_deref();
+    gateway::keep_folder(args.user, args.group, args.status_group, socket)?;
     Ok(ExitCode::SUCCESS)
 }

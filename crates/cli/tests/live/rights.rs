@@ -290,6 +290,8 @@ fn the_user_and_the_control_socket_can_be_chosen() {
     host.add(&format!("user = \"{NOBODY}\"\n"));
     let at = host.nets.folder().join("control");
     host.start_with("", &format!("--control {}", at.display()));
+    let lock = at.with_added_extension("lock");
+    assert!(at.exists() && lock.exists());
 
     let uid =
         state(&Path::new("/proc").join(host.pid()))["Uid"].split('\t').next().unwrap().to_owned();
@@ -299,6 +301,8 @@ fn the_user_and_the_control_socket_can_be_chosen() {
     let second = format!("run {} --control {}", host.file().display(), elsewhere.display());
     let (_, second) = host.trackway(&second);
     host.stop();
+    // The folder is root's, in which the gateway's user removes nothing.
+    let is_gone = wait_until(SOON, || !at.exists() && !lock.exists());
     host.add("user = \"nobody-has-this\"\n");
     host.configure("");
     let (_, missing) = host.trackway(&format!("run {}", host.file().display()));
@@ -306,6 +310,7 @@ fn the_user_and_the_control_socket_can_be_chosen() {
     host.start("");
 
     assert_eq!(uid, NOBODY.to_string());
+    assert!(is_gone, "{} is left", at.display());
     assert!(status.contains("hbh: running"), "{status}");
     assert!(usual.contains("no gateway runs in this network namespace"), "{usual}");
     assert!(second.contains("a gateway runs in this network namespace already"), "{second}");

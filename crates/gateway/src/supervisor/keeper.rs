@@ -59,16 +59,30 @@ pub fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the keeper of the gateway's folder below `/run`, which only root may make; while we are root.
+/// Starts the keeper of the gateway's folder below `/run`, which only root may make; while we are root. `control` is
+/// the path of a control socket elsewhere.
 ///
 /// # Errors
 /// When the process cannot be started.
-pub fn start_for_folder(account: &Account, group: Option<Gid>) -> anyhow::Result<()> {
-    let mut process = Command::new("/proc/self/exe")
+pub fn start_for_folder(
+    account: &Account,
+    group: Option<Gid>,
+    control: Option<&Path>,
+) -> anyhow::Result<()> {
+    let control = control.map(std::path::absolute).transpose()?;
+    let mut command = Command::new("/proc/self/exe");
+    command
         .arg0("trackway")
         .arg("keep-folder")
         .args([account.uid.as_raw(), account.gid.as_raw()].map(|it| it.to_string()))
-        .args(group.map(|group| group.to_string()))
+        .args(group.map(|group| group.to_string()));
+    if let Some((folder, socket)) =
+        control.as_deref().and_then(|it| it.parent().zip(it.file_name()))
+    {
+        // Whatever becomes of the path, names are removed in this folder alone.
+        command.current_dir(folder).arg("--socket").arg(Path::new(".").join(socket));
+    }
+    let mut process = command
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -116,7 +116,7 @@ struct Supervisor {
 }
 
 /// Carries traffic as `file` says, which holds `config`, until told to end; its control socket is where it
-/// usually is, or at the path `control`.
+/// usually is, or `at` this path.
 ///
 /// When another configuration is read from the file while it runs, `set_level` is told what is to
 /// be logged; `recent` has the last lines that were. Root becomes another user: docs/guide/gateway.md says which.
@@ -126,7 +126,7 @@ struct Supervisor {
 pub fn run(
     file: &Path,
     config: Config,
-    control: Option<&Path>,
+    at: Option<&Path>,
     set_level: impl FnMut(Level) + 'static,
     recent: Recent,
 ) -> anyhow::Result<()> {
@@ -136,13 +136,13 @@ pub fn run(
     ensure!(config.numbers.choose(), "[host]: other numbers are in use already");
     let account = Account::choose(config.process.user.as_deref(), host::run::namespace())?;
     let group = config.process.status_group.as_deref().map(account::group).transpose()?;
-    let control = Control::open(control, account.as_ref(), group)?;
+    let control = Control::open(at, account.as_ref(), group)?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     give_back();
     if !config.numbers.note() {
         warn!("numbers of [host] not noted: `trackway down` would not know them after a crash");
     }
-    settle(file, &config, account.as_ref(), group)?;
+    settle(file, &config, at, account.as_ref(), group)?;
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
@@ -182,13 +182,14 @@ fn give_back() {
 fn settle(
     file: &Path,
     config: &Config,
+    control: Option<&Path>,
     account: Option<&Account>,
     group: Option<Gid>,
 ) -> anyhow::Result<()> {
     if let Some(account) = account {
         belongings::prepare(config, account)?;
         keeper::start(file, account)?;
-        keeper::start_for_folder(account, group)?;
+        keeper::start_for_folder(account, group, control)?;
     }
     rights::settle(account, &rights::needed(config))
 }

@@ -216,10 +216,23 @@ impl Drop for Place {
 /// standard input ends, however the gateway ends. Then the kernel forgets the gateway's connections that ended in peace.
 /// This process is root's, may give files away and change the network, and hears nothing from anybody.
 ///
+/// `socket` is the name of the gateway's control socket in the current folder, if the socket is elsewhere than usual. The
+/// gateway's user may have no right to remove it there.
+///
 /// # Errors
 /// When rights cannot be given up, or the folders cannot be watched.
-pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()> {
+pub fn keep_folder(
+    uid: u32,
+    gid: u32,
+    group: Option<u32>,
+    socket: Option<&Path>,
+) -> anyhow::Result<()> {
     let _ = prctl::set_name(c"trackway-folder");
+    // Only the gateway's user may open the lock, and root as long as it has all rights.
+    let elsewhere = socket.and_then(|socket| {
+        let lock = lock_of(socket);
+        open_lock(&lock, false).ok().map(|file| (socket, lock, file))
+    });
     rights::settle(None, &[Capability::CAP_CHOWN, Capability::CAP_NET_ADMIN])?;
     // The filter lets it open no sockets.
     let past = TimeWait::open();
@@ -236,6 +249,12 @@ pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()>
             polled => polled.context("waiting in the kernel")?,
         };
         if fds[0].any() != Some(false) {
+            if let Some((socket, lock, file)) = elsewhere {
+                if_unlocked(file, &lock, || {
+                    let _ = fs::remove_file(socket);
+                    let _ = fs::remove_file(&lock);
+                });
+            }
             // The gateway says what a kernel cannot do.
             let _ = past.and_then(|mut past| past.forget());
             return Ok(());
@@ -275,9 +294,7 @@ impl Lock {
     /// # Errors
     /// [`Taken`], or when it cannot be made.
     fn beside(socket: &Path, account: Option<&Account>) -> anyhow::Result<Self> {
-        let mut path = socket.to_owned().into_os_string();
-        path.push(".lock");
-        Self::take(PathBuf::from(path), account)
+        Self::take(lock_of(socket), account)
     }
 
     fn take(path: PathBuf, account: Option<&Account>) -> anyhow::Result<Self> {
@@ -386,7 +403,7 @@ fn sweep(base: &Path) {
     }
     for entry in names(base) {
         let folder = entry.path();
-        remove_unlocked(&folder.join(SOCKET).with_added_extension("lock"), &folder);
+        remove_unlocked(&lock_of(&folder.join(SOCKET)), &folder);
         remove_empty(&folder, &base.join(LOCKS).join(entry.file_name()));
     }
 }
@@ -406,15 +423,27 @@ fn remove_empty(folder: &Path, lock: &Path) {
 /// Removes a lock that no gateway holds, and the socket in its folder.
 fn remove_unlocked(lock: &Path, folder: &Path) {
     let Ok(file) = open_lock(lock, false) else { return };
-    if let Ok(locked) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-        && is_still(&locked, lock)
-    {
+    if_unlocked(file, lock, || {
         let _ = fs::remove_file(folder.join(SOCKET));
         // While the lock is held no other gateway needs the folder. A folder with notes in it stays.
         let _ = fs::remove_dir(folder);
         let _ = fs::remove_file(lock);
         let _ = fs::remove_dir(folder);
+    });
+}
+
+/// Acts while it holds the file of a lock, if no gateway holds it and it is still at this path.
+fn if_unlocked(file: File, lock: &Path, act: impl FnOnce()) {
+    if let Ok(locked) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        && is_still(&locked, lock)
+    {
+        act();
     }
+}
+
+/// The lock of a gateway with its socket at this path, unless the lock is root's.
+fn lock_of(socket: &Path) -> PathBuf {
+    socket.with_added_extension("lock")
 }
 
 /// The device and inode number of a path.
