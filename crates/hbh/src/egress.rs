@@ -32,6 +32,8 @@ pub struct Egress {
     ready: VecDeque<(Peer, Vec<u8>)>,
     /// Gaps that were not filled in time, or before a connection or the node had to keep too many segments.
     given_up: u64,
+    /// Segments dropped: another one from the same place has all their octets.
+    contained: u64,
 }
 
 /// A TCP segment that leaves HBH here.
@@ -74,6 +76,7 @@ impl Egress {
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
             given_up: 0,
+            contained: 0,
         }
     }
 
@@ -122,7 +125,11 @@ impl Egress {
                 self.given_up += 1;
                 flow.give_up_first(now, tcp, &mut self.ready);
             }
-            flow.handle_segment(now, tcp, (from, octets), hold, pool, &mut self.ready);
+            let contained = flow.handle_segment(now, tcp, (from, octets), hold, &mut self.ready);
+            if let Some(contained) = contained {
+                self.contained += 1;
+                pool.give(contained);
+            }
         }
         self.held += flow.held.len();
         if let Some(at) = flow.gives_up_at {
@@ -198,6 +205,11 @@ impl Egress {
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
+
+    /// Segments dropped because another one has all their octets.
+    pub fn contained(&self) -> u64 {
+        self.contained
+    }
 }
 
 impl Flow {
@@ -207,15 +219,15 @@ impl Flow {
         Self { next, held: VecDeque::new(), gives_up_at: None, hold, used_at: now }
     }
 
+    /// Passes a segment on, or keeps it back. Returns a segment that is dropped, since one kept back has all its octets.
     fn handle_segment(
         &mut self,
         now: Time,
         tcp: Peek,
         (from, octets): (Peer, Vec<u8>),
         hold: Duration,
-        pool: &mut Pool,
         ready: &mut VecDeque<(Peer, Vec<u8>)>,
-    ) {
+    ) -> Option<Vec<u8>> {
         let start = self.place(tcp.seq);
         let end = start + u64::from(tcp.occupies());
         if !self.is_early(tcp) {
@@ -227,14 +239,19 @@ impl Flow {
                     self.gives_up_at = (!self.held.is_empty()).then(|| now + self.hold);
                 }
             }
-            return;
-        }
-        let held = Held { start, end, from, octets };
-        match self.held.binary_search_by_key(&start, |held| held.start) {
-            Ok(same) => pool.give(std::mem::replace(&mut self.held[same], held).octets),
-            Err(at) => self.held.insert(at, held),
+            return None;
         }
         self.gives_up_at.get_or_insert(now + self.hold.min(hold));
+        let held = Held { start, end, from, octets };
+        match self.held.binary_search_by_key(&start, |held| held.start) {
+            Ok(same) if held.end < self.held[same].end => Some(held.octets),
+            // A repeat has the newer acknowledgement.
+            Ok(same) => Some(std::mem::replace(&mut self.held[same], held).octets),
+            Err(at) => {
+                self.held.insert(at, held);
+                None
+            }
+        }
     }
 
     /// Whether something is missing before a segment. An acknowledgement alone carries nothing that could be out of order.

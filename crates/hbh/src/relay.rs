@@ -485,7 +485,11 @@ impl Relay {
     /// What happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let received = Received { gaps_given_up: self.egress.given_up(), ..self.stats.received };
+        let received = Received {
+            gaps_given_up: self.egress.given_up(),
+            segments_contained: self.egress.contained(),
+            ..self.stats.received
+        };
         Stats {
             received,
             flows: (self.senders.len() + self.receivers.len() + self.egress.flows()) as u64,

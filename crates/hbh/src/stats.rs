@@ -83,6 +83,8 @@ base::counters! {
             pub messages_unknown_peer: counter(messages);
             /// Gaps in a TCP connection that the last hop waited for in vain.
             pub gaps_given_up: counter(connections);
+            /// TCP segments dropped: the last hop kept back another one from the same place, with at least their octets.
+            pub segments_contained: counter(packets);
         }
         /// Flows remembered now.
         pub flows: gauge(flows);

@@ -360,7 +360,7 @@ impl Hops {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
         let counted: u64 = hosts
             .map(|host| {
-                let hbh::Stats { intake, sent, .. } = host.relay().stats();
+                let hbh::Stats { intake, sent, received, .. } = host.relay().stats();
                 intake.packets_absorbed
                     + intake.packets_full_inside
                     + sent.packets_expired
@@ -368,6 +368,7 @@ impl Hops {
                     + sent.packets_reset
                     + sent.packets_abandoned
                     + sent.data_superseded
+                    + received.segments_contained
             })
             .sum();
         (missing > counted)

@@ -21,6 +21,23 @@ fn the_last_hop_puts_segments_in_order_and_gives_up_in_time() {
     assert_eq!(arrivals.relay.stats().received.gaps_given_up, 1);
 }
 
+/// TCP may send the beginning of a segment again, and all of it with more behind.
+#[test]
+fn of_two_segments_from_the_same_place_the_longer_one_is_kept_back() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.bring(&segment(1_000, 100, 0));
+    arrivals.restored();
+    for (seq, len) in [(1_200, 100), (1_200, 4), (1_300, 4), (1_300, 100)] {
+        arrivals.bring(&segment(seq, len, 0));
+    }
+
+    arrivals.bring(&segment(1_100, 100, 0));
+
+    let whole = [1_100, 1_200, 1_300].map(|seq| segment(seq, 100, 0));
+    assert_eq!(arrivals.restored(), whole);
+    assert_eq!(arrivals.relay.stats().received.segments_contained, 2);
+}
+
 #[test]
 fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
     let mut arrivals = Arrivals::new(Config::new(Profile::Default));
