@@ -16,6 +16,7 @@ mod hops;
 mod messages;
 mod network;
 mod offered;
+mod routes;
 mod shrink;
 mod streams;
 #[cfg(test)]
@@ -38,6 +39,8 @@ pub use drive::Ran;
 pub enum Service {
     /// Hop-by-hop reliability between nodes that find each other.
     Hbh,
+    /// Routing in ad hoc networks and between routers.
+    Routing,
     /// The table of rules that blocks flows.
     Rules,
     /// Messages by segmentation and reassembly.
@@ -52,14 +55,15 @@ pub enum Service {
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 6] =
-        [Self::Hbh, Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
+    pub const ALL: [Self; 7] =
+        [Self::Hbh, Self::Routing, Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
 
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hbh => "hbh",
+            Self::Routing => "routing",
             Self::Rules => "rules",
             Self::Sar => "sar",
             Self::Slep => "slep",
@@ -70,7 +74,7 @@ impl Service {
 
     fn nodes(self, rng: &mut Rng) -> usize {
         match self {
-            Self::Hbh | Self::Sar => 2 + course::choice(rng, 4),
+            Self::Hbh | Self::Routing | Self::Sar => 2 + course::choice(rng, 4),
             Self::Slep | Self::Tcp => 2 + course::choice(rng, 2),
             Self::Rules | Self::Tunnel => 2,
         }
@@ -98,6 +102,7 @@ impl Course {
     pub fn run<'a>(&'a self, until: Option<Time>, trace: Option<&'a mut dyn FnMut(&str)>) -> Ran {
         match self.service {
             Service::Hbh => drive::run(self, hops::Hops::new(self), until, trace),
+            Service::Routing => drive::run(self, routes::Routes::new(self), until, trace),
             Service::Rules => drive::run(self, verdicts::Verdicts::new(self), until, trace),
             Service::Sar => drive::run(self, messages::Messages::new(self), until, trace),
             Service::Slep => drive::run(self, streams::Streams::new(self), until, trace),

@@ -57,6 +57,31 @@ impl Network {
         std::iter::successors(Some(node), |&at| (at != to).then(|| self.next(at, to))).count() - 1
     }
 
+    /// Two nodes hear each other from now on, or no more.
+    pub fn change(&mut self, one: usize, other: usize) {
+        for pair in [(one, other), (other, one)] {
+            if !self.hears.remove(&pair) {
+                self.hears.insert(pair);
+            }
+        }
+    }
+
+    /// The fewest hops from a node to another node, over nodes that hear each other now; `None` without a way.
+    pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
+        let mut hops = BTreeMap::from([(from, 0)]);
+        let mut reached = VecDeque::from([from]);
+        while let Some(at) = reached.pop_front() {
+            let further = hops[&at] + 1;
+            for node in (0..self.nodes).filter(|&node| self.hears(at, node)) {
+                hops.entry(node).or_insert_with(|| {
+                    reached.push_back(node);
+                    further
+                });
+            }
+        }
+        hops.get(&to).copied()
+    }
+
     /// All routes avoid a pair of nodes, if each node still reaches each other node.
     pub fn avoid(&mut self, rng: &mut Rng) {
         let [one, other] = [choice(rng, self.nodes()), choice(rng, self.nodes())];
