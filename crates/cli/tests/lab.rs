@@ -39,7 +39,6 @@ fn every_claim_is_listed_in_its_group() {
         "backpressure",
         "goals",
         "bursts",
-        "everywhere",
     ] {
         assert!(text.contains(&format!("\n  hbh-{id} ")), "{id} is not in\n{text}");
     }

@@ -221,14 +221,6 @@ impl<P: Place> Runs<P> {
         self.sample(place, metric).and_then(Sample::estimate).unwrap_or(Estimate::UNKNOWN)
     }
 
-    /// The logarithm of a measurement over the measurement at `other`, run by run (see [`Sample::log_ratios`]);
-    /// unknown where not every run measured both.
-    pub fn log_ratio(&self, (place, metric): (&P, Metric), other: (&P, Metric)) -> Estimate {
-        let pair = self.sample(place, metric).zip(self.sample(other.0, other.1));
-        let logs = pair.and_then(|(one, other)| one.log_ratios(other));
-        logs.and_then(|logs| logs.estimate()).unwrap_or(Estimate::UNKNOWN)
-    }
-
     fn sample(&self, place: &P, metric: Metric) -> Option<&Sample> {
         let index = self.places.iter().position(|it| it == place)?;
         self.samples[index].get(metric)

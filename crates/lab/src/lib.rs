@@ -4,7 +4,6 @@ pub mod animation;
 pub mod answer;
 pub mod campaign;
 pub mod claim;
-mod everywhere;
 pub mod figure;
 pub mod finding;
 pub mod grid;

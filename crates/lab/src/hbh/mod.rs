@@ -6,7 +6,6 @@ mod backpressure;
 mod bursts;
 mod chain;
 mod delay;
-mod everywhere;
 mod fit;
 mod goals;
 pub mod limits;
@@ -33,10 +32,7 @@ pub fn claims() -> Vec<Claim> {
     let [delay, lossless] = delay::CLAIMS;
     let [retries, window, timer] = [retries::CLAIM, window::CLAIM, timer::CLAIM];
     let (pressure, goals, bursts) = (backpressure::CLAIM, goals::CLAIM, bursts::CLAIM);
-    let everywhere = crate::everywhere::claim::<everywhere::Hbh>();
-    vec![
-        delay, usage, growth, lossless, retries, window, timer, pressure, goals, bursts, everywhere,
-    ]
+    vec![delay, usage, growth, lossless, retries, window, timer, pressure, goals, bursts]
 }
 
 /// Who carries the packets.

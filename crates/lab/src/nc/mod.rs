@@ -6,7 +6,6 @@
 mod beyond;
 mod build;
 mod clean;
-mod everywhere;
 mod fair;
 mod figure7;
 mod goodput;
@@ -38,8 +37,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::CLAIM];
     claims.extend(figure7::claims());
     claims.extend([rto::CLAIM, lre::CLAIM, beyond::CLAIM]);
-    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM]);
-    claims.extend([fair::CLAIM, crate::everywhere::claim::<everywhere::Tunnel>()]);
+    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM, fair::CLAIM]);
     claims
 }
 

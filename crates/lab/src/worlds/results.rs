@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::{Kind, Measure, Measured, Service, World};
 use crate::claim::Table;
-use crate::everywhere;
-use crate::figure::{Axis, Figure, Ink};
+use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::words::number;
 
 /// The shares at which quantiles are listed.
@@ -102,16 +101,17 @@ impl Results {
     /// The ratio of times over the share of worlds below it, for each service.
     #[must_use]
     pub fn figure(&self) -> Figure {
-        let mut series = vec![everywhere::level("as plain IP", Ink::Limit, 1.0)];
+        let mut series =
+            vec![Series::new("as plain IP", Ink::Limit, [0.0, 100.0].map(|x| Mark::exact(x, 1.0)))];
         for (at, service) in self.services.iter().enumerate() {
             let ratios = self.of(*service).filter_map(|row| row.ratio(Measure::Time));
-            series.push(everywhere::curve(service.name(), Ink::Trace(at), ratios, DRAWN));
+            series.push(curve(*service, Ink::Trace(at), ratios.collect()));
         }
         Figure {
             name: "worlds".to_owned(),
             title: "Services beside plain IP in random worlds".to_owned(),
             subtitle: "time for all long flows, relative to plain IP in the same world".to_owned(),
-            x: everywhere::places(),
+            x: Axis::linear("Share of worlds that do better", "%"),
             y: Axis::log("Time relative to plain IP", ""),
             series,
             note: format!("{} runs of services", self.rows.len()),
@@ -170,14 +170,15 @@ impl Results {
     }
 
     fn worst(&self, service: Service) -> Table {
-        let rows: Vec<&Row> = self.of(service).collect();
-        let time = |row: &&Row| row.ratio(Measure::Time).unwrap_or_default();
-        let rows = everywhere::worst_first(rows, time).into_iter().take(WORST).map(|row| {
+        let mut rows: Vec<&Row> = self.of(service).collect();
+        let time = |row: &Row| row.ratio(Measure::Time).unwrap_or_default();
+        rows.sort_by(|a, b| time(b).total_cmp(&time(a)));
+        let rows = rows.into_iter().take(WORST).map(|row| {
             let seconds = |it: &Measured| {
                 format!("{}{}", if it.is_whole { "" } else { "~" }, number(it.time))
             };
             vec![
-                number(time(&row)),
+                number(time(row)),
                 format!("{} s", seconds(&row.plain)),
                 format!("{} s", seconds(&row.ours)),
                 row.command(),
@@ -188,6 +189,14 @@ impl Results {
         let title = format!("{service}: the worst worlds by time (~ did not end)");
         Table { title, head, rows: rows.collect() }
     }
+}
+
+/// Ratios from the least to the greatest over the share of worlds below.
+fn curve(service: Service, ink: Ink, mut ratios: Vec<f64>) -> Series {
+    ratios.sort_by(f64::total_cmp);
+    let share = |index: usize| (index as f64 + 0.5) / ratios.len() as f64 * 100.0;
+    let drawn = |(index, y): (usize, &f64)| Mark::exact(share(index), y.clamp(DRAWN[0], DRAWN[1]));
+    Series::new(service.name(), ink, ratios.iter().enumerate().map(drawn))
 }
 
 fn table(title: String, what: &str, rows: impl Iterator<Item = Vec<String>>) -> Table {
