@@ -32,6 +32,7 @@
 
 mod config;
 pub mod headers;
+mod kept;
 mod liveness;
 mod loss;
 mod mtu;

@@ -35,6 +35,8 @@ base::counters! {
             pub refused_uncut: counter(packets);
             /// Inner packets refused or discarded because the path is down.
             pub refused_down: counter(packets);
+            /// TCP segments sent again after a silence of the peer, so that their connections go on at once.
+            pub packets_resumed: counter(packets);
             /// Inner packets marked with congestion experienced.
             pub queue_marked: counter(packets);
             /// Inner packets dropped to slow down a flow without ECN.

@@ -9,6 +9,7 @@ use base::serial::{expand, low24};
 use base::time::{Time, earliest};
 
 use super::Config;
+use super::kept::Kept;
 use super::liveness::Liveness;
 use super::loss::Loss;
 use super::mtu::Search;
@@ -75,6 +76,8 @@ pub struct Tunnel {
     loss: Loss,
     reported: Reported,
     silence: Silence,
+    /// Segments that came while the peer was silent.
+    kept: Kept,
     /// The number of the next datagram.
     next_number: u64,
     /// A small source of which a second copy is sent unasked, and when.
@@ -145,6 +148,7 @@ impl Tunnel {
             loss: Loss::default(),
             reported: Reported::new(now),
             silence: Silence::new(now),
+            kept: Kept::default(),
             next_number: 0,
             copy: None,
             yields: false,
@@ -177,7 +181,7 @@ impl Tunnel {
     /// The earlier life may have passed on a packet without telling us: then the packet comes twice, as IP allows.
     #[must_use]
     pub fn next_life(self, now: Time, config: Config, rng: Rng) -> Self {
-        let Self { queue, recorder, sender, receiver, config: before, .. } = self;
+        let Self { queue, recorder, sender, receiver, mut kept, config: before, .. } = self;
         let mut next = Self::new(now, config, rng);
         next.receiver.follow(receiver, &mut next.stats.received);
         // Without the deadlines that have passed, though nobody has looked.
@@ -190,6 +194,7 @@ impl Tunnel {
         };
         recorder.restore(sender.sent_since(oldest), &mut push);
         queue.into_packets().for_each(|packet| push(&packet));
+        kept.take(now).for_each(|segment| push(&segment));
         next
     }
 
@@ -200,6 +205,13 @@ impl Tunnel {
     /// When it is not taken.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         self.seen = now;
+        if self.kept.is_silent(now, 2 * self.report_wait())
+            && let Some(flow) = self.queue.answered(packet)
+        {
+            let has_copy = !self.liveness.is_down();
+            let expires = if has_copy { now + self.config.deadline } else { now };
+            self.kept.keep(expires, flow, packet);
+        }
         if self.liveness.is_down() {
             self.stats.inner.refused_down += 1;
             if self.earns(now) {
@@ -474,13 +486,27 @@ impl Tunnel {
         }
         self.budgets.reading.add(self.sender.steps() - before);
         let about = (newest, self.mtu.confirmed());
+        let (received, _) = self.reported.counts();
         let for_rate = self.reported.handle_report(now, about, first_missing, report);
+        let known = received;
         let (received, runs) = self.reported.counts();
+        if received > known {
+            self.resume(now);
+        }
         let lost = end.saturating_sub(received);
         self.stats.sent.datagrams_lost = self.stats.sent.datagrams_lost.max(lost);
         self.loss.handle_counts(now, end, received, runs);
         self.rate.handle_report(now, &for_rate);
         self.silence.handle_report(now, self.sender.has_unacknowledged());
+    }
+
+    /// Something of ours has arrived: queues the segments that came during the silence and are not on their way any more.
+    fn resume(&mut self, now: Time) {
+        self.kept.handle_arrival();
+        for segment in self.kept.take(now) {
+            let is_taken = segment.len() <= self.mtu() && self.queue.push(now, &segment).is_ok();
+            self.stats.inner.packets_resumed += u64::from(is_taken);
+        }
     }
 
     /// Accounts for sources that were given up. After the last of them no report is awaited: none
@@ -943,6 +969,7 @@ impl Tunnel {
         if carried != Carried::Other {
             self.yields = false;
             self.silence.handle_sent(now);
+            self.kept.handle_sent(now);
             self.liveness.handle_sent(now);
         }
         Transmit { number, is_probe, dscp: 0 }

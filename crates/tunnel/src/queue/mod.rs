@@ -127,6 +127,14 @@ impl Queue {
         }
     }
 
+    /// The bucket of a packet's flow if the packet is a TCP segment that its receiver answers.
+    pub fn answered(&self, packet: &[u8]) -> Option<usize> {
+        let header = Header::parse(packet).ok()?;
+        let (key, offset) = FlowKey::of(&header, packet);
+        let segment = Peek::of(&key, &header, packet, offset)?;
+        (segment.occupies() > 0).then(|| self.hash.tag(&key).bucket())
+    }
+
     /// Takes an inner packet, cut to the length that its IP header says.
     ///
     /// When the limit is exceeded, the longest flow loses its first packets.

@@ -107,6 +107,35 @@ fn packets_that_are_refused_ask_a_lost_peer() {
     assert!(refused < 20, "{refused}");
 }
 
+/// TCP repeats a segment 1, 3, 7, 15 and 31 s after the beginning of the outage.
+#[test]
+fn after_an_outage_the_newest_segment_of_a_connection_comes_without_its_timer() {
+    for outage in [5, 9, 20, 30] {
+        let mut path = Path::new(14, Config::default());
+        path.feed(0, 20, 100, MILLISECOND);
+        path.run(secs(1));
+        path.now = secs(1);
+        path.loss = 1.0;
+
+        for after in [1, 3, 7, 15].into_iter().filter(|after| *after < outage) {
+            path.run(secs(1 + after));
+            path.now = secs(1 + after);
+            path.feed_segments(0, 1, 500, MILLISECOND);
+        }
+        path.run(secs(1 + outage));
+        path.now = secs(1 + outage);
+        path.loss = 0.0;
+        path.run(secs(4 + outage));
+
+        let segments: Vec<_> =
+            path.out[1].iter().filter(|(_, packet)| packet.len() > 500).collect();
+        assert_eq!(segments.len(), 1, "{outage}: {:?}", path.stats(0).inner);
+        let waited = segments[0].0.since(secs(1 + outage));
+        assert!(waited < Duration::from_millis(1_500), "{outage}: {waited:?}");
+        assert_eq!(path.stats(0).inner.packets_resumed, 1);
+    }
+}
+
 #[test]
 fn the_rate_that_is_told_is_never_above_what_was_sent() {
     let mut path = Path::new(11, Config::default());
