@@ -372,7 +372,7 @@ impl Question {
             }
             "hfpep" => {
                 return Some(
-                    "it would be refused until the service runs again, or `trackway down` gives the host back".to_owned(),
+                    "new connections would go to their targets in clear, past the PEP, if there is a route".to_owned(),
                 );
             }
             _ => return None,

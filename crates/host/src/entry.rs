@@ -171,6 +171,14 @@ impl Owner {
         Self::ALL.into_iter().find(|owner| owner.protocol() == protocol)
     }
 
+    /// The keys of `[host]` that choose the service's tables and priorities.
+    pub(crate) fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tunnel | Self::IpClient | Self::Gre => ("tables", "priorities"),
+            Self::HfPep | Self::Sar => ("local-tables", "local-priorities"),
+        }
+    }
+
     /// The service's place in [`Self::ALL`].
     pub(crate) fn position(self) -> u8 {
         match self {

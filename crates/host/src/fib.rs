@@ -101,6 +101,8 @@ struct Held {
     hop: Hop,
     /// The route in the kernel, as far as we know.
     installed: Option<(Hop, Option<Ipv4Addr>)>,
+    /// Whether another program's route has its place.
+    is_kept_out: bool,
 }
 
 /// One of our routes, read from the kernel.
@@ -159,7 +161,8 @@ impl Fib {
         let outcome = self.install(target, hop, before.is_some());
         let is_set = outcome == Outcome::Set;
         let installed = if is_set { Some((hop, self.source)) } else { before };
-        self.routes.insert(target, Held { hop, installed });
+        let is_kept_out = outcome == Outcome::Conflicting;
+        self.routes.insert(target, Held { hop, installed, is_kept_out });
         if let Some((old, source)) = before.filter(|_| is_set) {
             self.delete(target, old, source);
         }
@@ -181,18 +184,22 @@ impl Fib {
         }
     }
 
-    /// Whether a change reported by the kernel removed a wanted route, or a route that stood in its way.
+    /// Whether a change reported by the kernel removed or replaced a wanted route, or removed a route that stood in its
+    /// way.
     #[must_use]
     pub fn is_concerned(&self, message: Message<'_>) -> bool {
-        if message.kind != libc::RTM_DELROUTE {
-            return false;
-        }
         let Some((its, found)) = parse(message) else { return false };
         let Some(held) = self.routes.get(&found.target) else { return false };
-        match held.installed {
-            Some((hop, _)) => its == protocol() && (hop.interface, hop.via) == found.hop.place(),
-            None => true,
-        }
+        let is_removal = message.kind == libc::RTM_DELROUTE;
+        let Some((hop, _)) = held.installed else { return is_removal };
+        let is_ours = its == protocol() && (hop.interface, hop.via) == found.hop.place();
+        // Of a replaced route the kernel tells what is there now.
+        is_removal == is_ours
+    }
+
+    /// The wanted routes whose places other programs' routes have.
+    pub fn kept_out(&self) -> impl Iterator<Item = Target> {
+        self.routes.iter().filter(|(_, held)| held.is_kept_out).map(|(target, _)| *target)
     }
 
     /// Makes the kernel's routes match the wanted routes; returns whether only other programs' routes keep any out.
@@ -202,7 +209,7 @@ impl Fib {
     pub fn reconcile(&mut self) -> io::Result<bool> {
         let found = self.found()?;
         for held in self.routes.values_mut() {
-            held.installed = None;
+            (held.installed, held.is_kept_out) = (None, false);
         }
         let mut surplus = Vec::new();
         for it in found {
@@ -224,14 +231,13 @@ impl Fib {
         for (target, hop) in missing {
             // A route of ours with another next hop or source may stand there.
             let has_other = surplus.iter().any(|it| it.target == target);
-            match self.install(target, hop, has_other) {
-                Outcome::Set => {
-                    self.stats.routes_restored += 1;
-                    self.routes.insert(target, Held { hop, installed: Some((hop, self.source)) });
-                }
-                Outcome::Refused => has_all = false,
-                Outcome::Conflicting => {}
-            }
+            let outcome = self.install(target, hop, has_other);
+            let is_set = outcome == Outcome::Set;
+            self.stats.routes_restored += u64::from(is_set);
+            has_all &= outcome != Outcome::Refused;
+            let installed = is_set.then_some((hop, self.source));
+            let is_kept_out = outcome == Outcome::Conflicting;
+            self.routes.insert(target, Held { hop, installed, is_kept_out });
         }
         for it in surplus {
             self.delete(it.target, it.hop, it.source);

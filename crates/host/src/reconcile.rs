@@ -667,7 +667,7 @@ impl Reconciler {
                 let found = self.found(&request, is_its)?;
                 let is_wanted = wanted.iter().any(|it| it.own_table() == Some(number));
                 for it in found.iter().filter(|it| is_wanted && !plan::is_left(it)) {
-                    observed.clash("table", number, "tables", it);
+                    observed.clash("table", number, owner.keys().0, it);
                 }
                 observed.others.extend(found);
             }
@@ -696,7 +696,7 @@ impl Reconciler {
                 let is_wanted = |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
                 if Owner::of(protocol).is_none() && wanted.iter().any(is_wanted) {
                     let said = format!("`ip rule show pref {priority}`");
-                    observed.clash("priority", priority, "priorities", &said);
+                    observed.clash("priority", priority, owner.keys().1, &said);
                 }
             }
         }

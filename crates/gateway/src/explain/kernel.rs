@@ -211,12 +211,15 @@ impl Question {
     /// Why the kernel does not forward what comes by the flow's interface, if it does not.
     pub(super) fn refusal(&self, passage: &Passage) -> Option<String> {
         let came_by = passage.came_by?;
-        if let Some(key) = doctor::forwarding_off(self.source.is_ipv4()) {
+        let name = links::name(came_by);
+        // An interface of IPv4 has a setting of its own, which services may have made.
+        let is_on = self.source.is_ipv4()
+            && Settings::read(&name, "forwarding").is_some_and(|it| it == "1");
+        if let Some(key) = doctor::forwarding_off(self.source.is_ipv4()).filter(|_| !is_on) {
             return Some(format!(
                 "{key} is 0, and packets of other hosts are not forwarded: sysctl -w {key}=1"
             ));
         }
-        let name = links::name(came_by);
         if let Some(obstacle) = self.reverse_path(&name, passage.way_back, came_by) {
             return Some(obstacle);
         }

@@ -50,8 +50,17 @@ impl Device {
         left: Option<OwnedFd>,
     ) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
+        let mut netlink = netlink;
         match left.map(|left| Tap::adopt_tun(name, left)) {
             None => Self::open(netlink, wanted),
+            // Somebody has taken it into another namespace: it goes with its descriptor.
+            Some(Ok(_)) if LinkState::read(&mut netlink, name)?.is_none() => {
+                warn!(
+                    device = name,
+                    "the device of the gateway before this one is not in this namespace any more"
+                );
+                Self::open(netlink, wanted)
+            }
             Some(Ok(tun)) => {
                 info!(device = name, "goes on with the device of the gateway before this one");
                 Self::prepare(netlink, wanted, tun)

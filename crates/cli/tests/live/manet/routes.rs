@@ -120,6 +120,19 @@ fn a_route_that_somebody_removes_is_put_back() {
     let is_told = wait_until(SOON, || manet.count(0, "routing_routes_restored") >= 2);
     assert!(is_told, "{}", manet.told(0));
     manet.expect_routes(0, &[1, 2]);
+
+    // What somebody has put in the place of ours stays, and is a fault until it is gone.
+    let ours = manet.run(0, "ip route show 10.66.0.3");
+    let words: Vec<&str> = ours.split_whitespace().collect();
+    let metric = words[1 + words.iter().position(|word| *word == "metric").unwrap()];
+    let theirs = format!("10.66.0.3 dev radio0 metric {metric}");
+    manet.run(0, &format!("ip route replace {theirs}"));
+    let said = "our route to 10.66.0.3/32 is not there: another program's has its place";
+    let has_fault = || manet.status(0)["faults"].to_string().contains(said);
+    assert!(wait_until(SOON, has_fault), "{}", manet.told(0));
+    manet.run(0, &format!("ip route del {theirs}"));
+    manet.expect_routes(0, &[1, 2]);
+    assert!(wait_until(SOON, || !has_fault()), "{}", manet.told(0));
 }
 
 #[test]

@@ -27,7 +27,7 @@ use demand::Demand;
 use host::fib::{Fib, Hop, Outcome, Target};
 use host::netlink::Netlink;
 use host::settings::Settings;
-use host::{Interest, Subscription};
+use host::{Fault, Interest, Subscription, fault};
 use manet::host::{Event, Host};
 use manet::{Arrival, Neighbour, Notice, Route};
 use nix::poll::{PollFd, PollFlags};
@@ -58,6 +58,8 @@ const READS: usize = 64;
 const LONGEST: usize = 64 << 10;
 /// Routes that an operator is shown.
 const SHOWN: usize = 1_000;
+/// Routes of ours that are not there, each told as a fault, at most.
+const FAULTS: usize = 8;
 
 /// A running routing protocol. Dropping it undoes its changes to the kernel.
 struct Routing {
@@ -407,6 +409,14 @@ impl Service for Routing {
         faults.extend(self.ports.faults());
         faults.extend(self.faults_behind());
         faults.extend(self.demand.as_ref().and_then(Demand::accept_own_sources));
+        faults.extend(self.fib.kept_out().take(FAULTS).map(|Target { address, bits, metric }| {
+            let route = format!("{address}/{bits} metric {metric}");
+            let said = format!(
+                "our route to {address}/{bits} is not there: another program's has its place; `ip route show {route}` shows \
+                 it, `ip route del {route}` removes it"
+            );
+            Fault::new(&fault::MISSING, said)
+        }));
         Report { faults, ..Report::new(counters, "routing", &status) }
     }
 
