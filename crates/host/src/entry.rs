@@ -37,6 +37,7 @@ const FRA_FWMARK: u16 = 10;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;
+const FRA_OIFNAME: u16 = 17;
 const FRA_UID_RANGE: u16 = 20;
 const FRA_PROTOCOL: u16 = 21;
 const FRA_IP_PROTO: u16 = 22;
@@ -561,9 +562,10 @@ fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
                 longer = netlink::number(value).and_then(|bits| u8::try_from(bits).ok());
             }
             FRA_PROTOCOL => is_ours = value == [owner.protocol()],
-            libc::RTA_UNSPEC => {}
-            // A condition that no rule of ours has.
-            _ => return None,
+            // Conditions that no rule of ours has.
+            FRA_SRC | FRA_IIFNAME | FRA_OIFNAME | FRA_UID_RANGE | FRA_IP_PROTO
+            | FRA_SPORT_RANGE | FRA_DPORT_RANGE => return None,
+            _ => {}
         }
     }
     // Networks and type of service.

@@ -193,7 +193,7 @@ impl Fib {
         let is_removal = message.kind == libc::RTM_DELROUTE;
         let Some((hop, _)) = held.installed else { return is_removal };
         let is_ours = its == protocol() && (hop.interface, hop.via) == found.hop.place();
-        // Of a replaced route the kernel tells what is there now.
+        // Where a route is replaced, the kernel reports only the new route.
         is_removal == is_ours
     }
 

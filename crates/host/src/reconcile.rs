@@ -634,10 +634,11 @@ impl Reconciler {
             foreign == Foreign::OfAllTables || !networks.is_subset(&self.foreign.networks);
         let mut rivals = Vec::new();
         let owner = self.owner;
-        // A route by another device is another program's, whatever its protocol number.
-        let our_devices = match devices {
-            [] => links::of_group(&mut self.netlink, links::GROUP)?,
-            devices => devices.iter().map(|it| it.device).collect(),
+        // A route by another device is another program's, whatever its protocol number. Without an observer no service
+        // runs that knows its devices: whatever is left is removed.
+        let our_devices = match self.observer {
+            None => links::of_group(&mut self.netlink, links::GROUP)?,
+            Some(_) => devices.iter().map(|it| it.device).collect(),
         };
         let is_by_ours = |entry: &Entry| match entry {
             Entry::Route { device, .. } => our_devices.contains(device),

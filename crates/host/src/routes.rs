@@ -61,7 +61,7 @@ pub struct Packets {
     pub source_port: Option<u16>,
     /// The destination port.
     pub destination_port: Option<u16>,
-    /// The number of the user whose program sends them.
+    /// The number of the sending program's user.
     pub user: Option<u32>,
     /// The firewall mark.
     pub mark: u32,

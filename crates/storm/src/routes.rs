@@ -1,8 +1,8 @@
 //! Routing under storm: routes of AODV and DSDV never go round in circles; after the calm, routes of OLSR and OSPF are
 //! shortest ways.
 //!
-//! DSDV makes an exception: a node that starts again may take the route of a neighbour that still sends through this
-//! node (`docs/protocols/manet.md`). Such a circle has to end within the time in which DSDV gives up a silent neighbour.
+//! With DSDV a restarted node may take a route from a neighbour whose own route leads through the restarted node
+//! (`docs/protocols/manet.md`). Such a circle has to end within the silence after which DSDV gives up a neighbour.
 //!
 //! Nodes of AODV, DSDV and OLSR have one radio. Routers of OSPF have a wire to each other router. Links come and go, and
 //! nobody is told.
@@ -34,8 +34,6 @@ const QUEUE: usize = 100;
 const CHANGES: f64 = 0.3;
 /// After this time of calm, OLSR and OSPF know the network.
 const SETTLED: Duration = Duration::from_secs(300);
-/// The time in which DSDV gives up a silent neighbour: its hold, three intervals between updates.
-const EXCUSED: Duration = Duration::from_secs(45);
 /// AODV takes for granted that no message is older than its delete period; with a margin for routes told on.
 const OLDEST: Duration = Duration::from_secs(1);
 
@@ -247,7 +245,9 @@ impl Routes {
         let of_restart = way.iter().any(|node| self.nodes[*node].has_restarted);
         if self.protocol == Protocol::Dsdv && of_restart {
             let since = *self.circle_since.get_or_insert(now);
-            if now.since(since) <= EXCUSED {
+            // A neighbour is given up after this silence, and its routes with it.
+            let dsdv::Config { update_interval, hold, .. } = dsdv::Config::default();
+            if now.since(since) <= update_interval * hold {
                 return Ok(());
             }
         }

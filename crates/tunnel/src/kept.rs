@@ -10,7 +10,7 @@ use base::time::Time;
 
 /// Flows of which a segment is kept, at most; the one with the oldest segment gives way.
 const FLOWS: usize = 64;
-/// Octets of the longest segment that is kept.
+/// Longer segments are not kept, in octets.
 const LONGEST: usize = 2_048;
 
 /// The segments by the bucket of their flow, each with the time from which on the tunnel has no other copy.

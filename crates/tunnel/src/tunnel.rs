@@ -486,9 +486,8 @@ impl Tunnel {
         }
         self.budgets.reading.add(self.sender.steps() - before);
         let about = (newest, self.mtu.confirmed());
-        let (received, _) = self.reported.counts();
+        let (known, _) = self.reported.counts();
         let for_rate = self.reported.handle_report(now, about, first_missing, report);
-        let known = received;
         let (received, runs) = self.reported.counts();
         if received > known {
             self.resume(now);

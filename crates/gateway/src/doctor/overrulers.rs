@@ -48,13 +48,13 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
     }
 }
 
-/// Packets that rules of other programs choose, one packet for each rule, but for what comes by our own devices.
+/// One packet for each rule of other programs that chooses packets. Packets from our own devices are left out.
 fn chosen(routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
     let Ok(mut netlink) = Netlink::open() else { return Vec::new() };
     let mut all = Vec::new();
     for is_v6 in [false, true] {
         let rules = others_rules(&mut netlink, is_v6).unwrap_or_default();
-        // What is not as a rule says is mostly as this host's own packets are, which are tried.
+        // Inverted rules are left out: they are for almost all packets, and so for this host's own, which are tried.
         let chooses = |it: &Chosen| {
             let is_all = it.packets == Packets::default();
             let chooses = it.came_by.is_some() || it.source.is_some() || !is_all;

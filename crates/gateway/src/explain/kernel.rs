@@ -13,7 +13,7 @@ use rules::Service;
 
 use super::{Explanation, Outcome, Question};
 use crate::doctor;
-use crate::firewalls::{Culprit, Fate, Firewalls, Hook, Packet};
+use crate::firewalls::{Fate, Firewalls, Hook, Packet};
 use crate::linux::routes::{NextHop, Packets, Routes};
 
 /// Services without a device and routes of their own.
@@ -126,13 +126,11 @@ impl Question {
                 returns: returns.filter(|_| !is_own),
             };
             if matches!(hook, Hook::Prerouting | Hook::Output)
-                && let Some(culprit) = firewalls.marks(&packet, *hook)
+                && let Some((culprit, marking)) = firewalls.marks(&packet, *hook)
             {
                 let by_mark = others.iter().find(|it| it.packets.mark != 0);
-                let is_it = |taken: &Culprit| taken.to_string() == culprit.to_string();
-                let taken = firewalls.takes_for_ours().filter(|(taken, _)| is_it(taken));
-                explanation.doubts.extend(match (taken, by_mark) {
-                    (Some((_, mark)), _) => Some(format!(
+                explanation.doubts.extend(match (marking.ours(), by_mark) {
+                    (Some(mark), _) => Some(format!(
                         "may be given the mark {mark:#x}, which is ours, by {culprit}, and go past the tunnel in clear"
                     )),
                     (None, Some(Chosen { priority, .. })) => Some(format!(
@@ -189,7 +187,8 @@ impl Question {
         Passage { came_by, way_back, hop, is_refused }
     }
 
-    /// Which rules of others lead packets of another type of service elsewhere than `hop`, where those of type 0 go.
+    /// Names the rules of others by which packets of another type of service have another next hop than `hop`, the one of
+    /// packets of type 0.
     fn by_service_type(
         &self,
         routes: &mut Routes,
@@ -212,7 +211,7 @@ impl Question {
     pub(super) fn refusal(&self, passage: &Passage) -> Option<String> {
         let came_by = passage.came_by?;
         let name = links::name(came_by);
-        // An interface of IPv4 has a setting of its own, which services may have made.
+        // In IPv4 the setting of the interface decides, and a service may have switched it on.
         let is_on = self.source.is_ipv4()
             && Settings::read(&name, "forwarding").is_some_and(|it| it == "1");
         if let Some(key) = doctor::forwarding_off(self.source.is_ipv4()).filter(|_| !is_on) {

@@ -74,7 +74,7 @@ struct Rule {
     /// Number by which people find the rule: its handle, or its place in the chain, counted from 1.
     place: u64,
     tests: Vec<Test>,
-    /// The change of the packet's mark, if it makes one.
+    /// How the rule changes the packet's mark, if at all.
     marks: Option<Marking>,
     /// Whether it gives the packet another destination.
     redirects: bool,
@@ -83,11 +83,21 @@ struct Rule {
 
 /// A change of a packet's firewall mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Marking {
-    /// The mark is this one afterwards.
+pub enum Marking {
+    /// The rule sets this mark.
     To(u32),
-    /// The mark follows from something else.
+    /// The new mark follows from something else.
     Unknown,
+}
+
+impl Marking {
+    /// The new mark if it is one of ours.
+    pub fn ours(self) -> Option<u32> {
+        match self {
+            Self::To(mark) => Some(mark).filter(|mark| Mark::is_ours(*mark)),
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// A condition of a rule; `is_not` turns it round.
@@ -197,8 +207,8 @@ struct Ends {
     dropped: Option<(ChainName, u64)>,
     /// At its end, or by `return`.
     falls_out: bool,
-    /// A rule that may have changed its mark.
-    marked: Option<(ChainName, u64)>,
+    /// A rule that may have changed its mark, and how.
+    marked: Option<((ChainName, u64), Marking)>,
     /// A rule that may have given it another destination.
     redirected: Option<(ChainName, u64)>,
 }
@@ -279,10 +289,11 @@ impl Firewalls {
         doubt.map_or(Fate::Passes, Fate::MayBeDropped)
     }
 
-    /// A rule at a hook that may change the mark of a packet, if any.
-    pub fn marks(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
+    /// A rule at a hook that may change the mark of a packet, and how, if there is one.
+    pub fn marks(&self, packet: &Packet, hook: Hook) -> Option<(Culprit, Marking)> {
         self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
-            ends.marked.map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
+            let (rule, marking) = ends.marked?;
+            Some((Culprit { chain: chain.clone(), rule: Some(rule) }, marking))
         })
     }
 
@@ -296,12 +307,10 @@ impl Firewalls {
     /// A rule that gives packets a mark of ours, and the mark.
     pub fn takes_for_ours(&self) -> Option<(Culprit, u32)> {
         self.chains.iter().find_map(|(name, chain)| {
-            chain.rules.iter().find_map(|rule| match rule.marks {
-                Some(Marking::To(mark)) if Mark::is_ours(mark) => {
-                    let rule = Some((name.clone(), rule.place));
-                    Some((Culprit { chain: name.clone(), rule }, mark))
-                }
-                _ => None,
+            chain.rules.iter().find_map(|rule| {
+                let mark = rule.marks.and_then(Marking::ours)?;
+                let rule = Some((name.clone(), rule.place));
+                Some((Culprit { chain: name.clone(), rule }, mark))
             })
         })
     }
@@ -356,8 +365,8 @@ impl Firewalls {
         let mut is_left = false;
         for rule in &chain.rules {
             let truth = rule.truth(packet);
-            if rule.marks.is_some() && truth != Truth::No {
-                ends.marked.get_or_insert_with(|| (name.clone(), rule.place));
+            if let Some(marking) = rule.marks.filter(|_| truth != Truth::No) {
+                ends.marked.get_or_insert_with(|| ((name.clone(), rule.place), marking));
             }
             if rule.redirects && truth != Truth::No {
                 ends.redirected.get_or_insert_with(|| (name.clone(), rule.place));

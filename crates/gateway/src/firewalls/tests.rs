@@ -225,7 +225,7 @@ fn a_rule_that_may_change_the_mark_is_named_and_the_mark_is_not_known_after_it()
 
     for (rule, is_marked) in [(to_port(443), true), (to_port(80), false)] {
         let firewalls = firewalls(&[&rule], later);
-        let by = firewalls.marks(&packet, Hook::Forward).map(|it| it.to_string());
+        let by = firewalls.marks(&packet, Hook::Forward).map(|(it, _)| it.to_string());
         let expected = "the rule with handle 1 in chain inet f forward".to_owned();
         assert_eq!(by, is_marked.then_some(expected));
         let fate = firewalls.judge(&packet, Hook::Forward);

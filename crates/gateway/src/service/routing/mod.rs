@@ -58,7 +58,7 @@ const READS: usize = 64;
 const LONGEST: usize = 64 << 10;
 /// Routes that an operator is shown.
 const SHOWN: usize = 1_000;
-/// Routes of ours that are not there, each told as a fault, at most.
+/// The most faults about missing routes.
 const FAULTS: usize = 8;
 
 /// A running routing protocol. Dropping it undoes its changes to the kernel.
