@@ -23,8 +23,22 @@ impl Plan {
         let text = File(self).to_string();
         let read = Self::parse(Path::new("scenario.toml"), text.clone());
         let read = read.context("no file can say this")?;
-        anyhow::ensure!(read == *self, "some parameter of this scenario has no key");
+        anyhow::ensure!(read == self.named_as(&read), "some parameter of this scenario has no key");
         Ok(text)
+    }
+
+    /// The same with the names that the reader gives to flows without one, where several have the same ends.
+    fn named_as(&self, read: &Self) -> Self {
+        let mut named = self.clone();
+        let own = named.transfers.iter_mut().map(|it| &mut it.flow);
+        let own = own.chain(named.streams.iter_mut().map(|it| &mut it.flow));
+        let given = read.transfers.iter().map(|it| &it.flow);
+        for (own, read) in own.zip(given.chain(read.streams.iter().map(|it| &it.flow))) {
+            if own.name.is_none() {
+                own.name.clone_from(&read.name);
+            }
+        }
+        named
     }
 }
 

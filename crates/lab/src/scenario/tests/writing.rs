@@ -74,6 +74,21 @@ fn what_code_builds_reads_back_to_the_last_digit_and_runs_alike() {
 }
 
 #[test]
+fn flows_between_the_same_nodes_are_written_and_numbered_by_who_reads() {
+    let mut plan = built();
+    for port in [10, 11] {
+        let again = Flow::new([0, 3], port);
+        plan.transfers.push(Transfer { flow: again, ..plan.transfers[0].clone() });
+    }
+
+    let read = parse(&plan.to_toml().expect("it can be written")).expect("a scenario");
+
+    let names: Vec<_> = read.transfers.iter().map(|it| it.flow.name.as_deref()).collect();
+    assert_eq!(names, [None, Some("tcp n0 to n3 2"), Some("tcp n0 to n3 3")]);
+    assert_eq!(read.to_toml().map(|text| parse(&text)).expect("again"), Ok(read));
+}
+
+#[test]
 fn what_no_file_can_say_is_not_written() {
     let mut plan = built();
     plan.transfers[0].tcp.r1 = tcp::Limit::ElapsedSinceR1(Duration::from_secs(1));
