@@ -305,13 +305,30 @@ impl TransferReport {
                 Some(_) => delay_s.is_none(),
                 None => sent.end.is_some() || sent.established.is_none(),
             },
-            end: sent.end.map(|end| format!("{end:?}")),
+            end: sent.end.map(|end| ended(end).to_owned()),
             segments: sent.tcp.sent.segments,
             retransmissions: sent.tcp.sent.retransmissions,
             timeouts: sent.tcp.feedback.timeouts,
             ecn_reductions: sent.tcp.feedback.ecn_reductions,
             duplicates: received.tcp.received.duplicates,
         }
+    }
+}
+
+/// How a connection ended, in words.
+fn ended(end: tcp::Event) -> &'static str {
+    match end {
+        tcp::Event::Closed => "closed",
+        tcp::Event::Reset => "reset by the peer",
+        tcp::Event::TimedOut(tcp::TimedOut::Connecting) => "no answer to the SYN",
+        tcp::Event::TimedOut(tcp::TimedOut::Data) => "no acknowledgement",
+        tcp::Event::TimedOut(tcp::TimedOut::KeepAlive) => "no answer to keep-alives",
+        tcp::Event::Connected
+        | tcp::Event::PeerClosed
+        | tcp::Event::Readable
+        | tcp::Event::SoftError(_)
+        | tcp::Event::Unresponsive
+        | tcp::Event::Writable => "open",
     }
 }
 

@@ -107,6 +107,17 @@ fn a_queue_that_marks_spares_the_sender_its_losses() {
 }
 
 #[test]
+fn a_report_says_in_words_how_connections_ended() {
+    let flow = "[[tcp]]\nfrom = \"a\"\nto = \"b\"\noctets = 1_000\noptions.r2-syn = 1";
+
+    let [whole, lost] = ["loss = 0", "loss = \"100%\""].map(|link| run(&pair(link, flow)));
+
+    let ends = [&whole, &lost].map(|it| it.flows[0].tcp.as_ref().and_then(|it| it.end.as_deref()));
+    assert_eq!(ends, [Some("closed"), Some("no answer to the SYN")]);
+    assert!(lost.to_string().contains("failed: no answer to the SYN"), "{lost}");
+}
+
+#[test]
 fn each_reason_why_packets_end_has_a_column() {
     let text = "nodes = [\"a\", \"b\", \"c\"]\nduration = \"10s\"\n[[link]]\nbetween = [\"a\", \"b\"]\n\
                 [[link]]\nbetween = [\"b\", \"c\"]\nmtu = 1400\nrate = \"64kbit\"\nqueue = 1\n\
