@@ -80,21 +80,45 @@ fn a_quick_look_is_two_runs_of_each_scenario() {
 fn a_run_is_written_as_a_scenario_that_runs_again() {
     let folder = std::env::temp_dir().join(format!("trackway-cells-{}", std::process::id()));
     let out = folder.to_str().expect("UTF-8");
-    let write = |claim| {
-        let cell =
-            ["--cell", "backward: 0.01, rate: 300000, bottleneck: None, queue: 50, hbh: None"];
-        trackway(&[&["lab", "scenario", claim, "--run", "1", "--out", out][..], &cell].concat())
-    };
-
-    let (written, refused) = (write("hbh-lossless"), write("hf-s5066"));
+    let args = ["lab", "scenario", "hbh-lossless", "--run", "1", "--out", out];
+    let written = trackway(&[&args[..], &["--cell", "loss=0.01 plain"]].concat());
 
     let text = stdout(&written);
     let (file, cell) = text.trim().split_once(": ").expect("a file and its cell");
-    assert!(cell.starts_with("Chain { hops: 4, forward: 0.01"), "{text}");
+    assert_eq!(cell, "chain loss=0.01 plain", "{text}");
     let again = trackway(&["sim", "run", file]);
     assert!(stdout(&again).contains("100000 of 100000 octets"), "{again:?}");
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
+fn who_asks_for_cells_or_files_that_there_are_not_is_told_what_there_is() {
+    for (args, told) in [
+        (
+            &["scenario", "hf-s5066", "--out", "none"][..],
+            "hf-s5066: a program of the laboratory makes these runs, and no scenario file can say them; \
+             `trackway lab run hf-s5066 --cell WORD`",
+        ),
+        (
+            &["scenario", "worlds", "--out", "none"],
+            "`trackway lab run worlds --seed N --world INDEX`",
+        ),
+        (
+            &["scenario", "hbh-delay", "--out", "none", "--cell", "loss=0.07"],
+            "hbh-delay: no cell has \"loss=0.07\" in its name; the words in their names are chain loss=0 plain loss=0.01",
+        ),
+        (
+            &["run", "hbh-delay", "--cell", "plain", "--cell", "loss"],
+            "no cell has \"plain loss\" in its name; the words in their names are chain",
+        ),
+    ] {
+        let refused = trackway(&[&["lab"], args].concat());
+
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains(told) && error.lines().count() == 1, "{error}");
+        assert!(!std::path::Path::new("none").exists());
+    }
 }
 
 #[test]

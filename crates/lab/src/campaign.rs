@@ -21,7 +21,7 @@ pub struct Plan<'a> {
     pub family: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
-    /// Only cells with all these texts in their names; the others are not run.
+    /// Only cells with all words of these texts in their names; the others are not run.
     pub only: &'a [String],
 }
 
@@ -157,7 +157,7 @@ pub fn run_until(
         .collect();
     let kept = |&(cell, run): &(usize, u32)| {
         let cell = cells[cell];
-        keeper?.known.get(&(cell.name().to_owned(), cell.seed(plan.family, run)))
+        keeper?.known.get(&(cell.name().as_str().to_owned(), cell.seed(plan.family, run)))
     };
     let fresh: Vec<(usize, u32)> = work.iter().copied().filter(|it| kept(it).is_none()).collect();
     let progress = progress(fresh.len());
@@ -165,7 +165,7 @@ pub fn run_until(
         let (cell, run) = fresh[index];
         let (cell, seed) = (cells[cell], cells[cell].seed(plan.family, run));
         let outcome = cell.with_seed(seed);
-        let line = keeper.zip(line(cell.name(), seed, &outcome));
+        let line = keeper.zip(line(cell.name().as_str(), seed, &outcome));
         if line.is_some_and(|(keeper, line)| !keeper.journal.add(&line)) {
             progress.say("runs cannot be kept any more");
         }
@@ -198,7 +198,7 @@ fn distinct(experiments: &[Experiment]) -> (Vec<&Cell>, Vec<Vec<usize>>) {
     let mut cells: Vec<&Cell> = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let mut index = |cell| {
-        *known.entry(Cell::name(cell)).or_insert_with(|| {
+        *known.entry(Cell::name(cell).as_str()).or_insert_with(|| {
             cells.push(cell);
             cells.len() - 1
         })
@@ -215,6 +215,7 @@ pub(crate) mod tests {
     use crate::figure::Ink;
     use crate::grid::{Drawn, Place, Runs};
     use crate::journal::tests::Folder;
+    use crate::name::Name;
     use crate::stats::Observation;
 
     /// A random number times a factor, in so many runs at most.
@@ -224,7 +225,8 @@ pub(crate) mod tests {
     impl Place for Uniform {
         fn cell(&self) -> Cell {
             let Self(factor, most) = *self;
-            let cell = Cell::new(format!("uniform times {factor}"), move |seed| {
+            let name = Name::of("uniform").with("times", factor);
+            let cell = Cell::new(name, format!("uniform times {factor}"), move |seed| {
                 let value = factor * base::rng::Rng::stream(seed, "value").uniform();
                 vec![("value", Observation::Exact(value))]
             });
@@ -376,8 +378,8 @@ pub(crate) mod tests {
         };
 
         assert_eq!(chosen(&["uniform"]), 2 * 5);
-        assert_eq!(chosen(&["uniform", "times 2"]), 5);
-        assert_eq!(chosen(&["times 1", "times 2"]), 0);
+        assert_eq!(chosen(&["uniform", "times=2"]), 5);
+        assert_eq!(chosen(&["times=1", "times=2"]), 0);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::answer::Check;
 use crate::finding::{Finding, Line, Metric, Outcome, Point};
+use crate::name::Name;
 use crate::runner;
 use crate::scenario::{Built, Plan};
 use crate::stats::{Estimate, Observation, Sample};
@@ -19,7 +20,8 @@ use crate::stats::{Estimate, Observation, Sample};
 /// One scenario with all its parameters, to be run with many seeds.
 #[derive(Clone)]
 pub struct Cell {
-    name: String,
+    name: Name,
+    /// The label that the seeds of its runs follow from.
     draws: String,
     most: u32,
     /// This cell has one run for this many runs of other cells.
@@ -30,16 +32,24 @@ pub struct Cell {
 
 impl Cell {
     /// A scenario that `work` runs with a seed. Cells of the same name are the same scenario: they
-    /// are run once, for whoever asks. The seeds follow from the name.
-    pub fn new(name: String, work: impl Fn(u64) -> Outcome + Send + Sync + 'static) -> Self {
-        let draws = name.clone();
-        Self { draws, most: u32::MAX, share: 1, name, work: Arc::new(work), plan: None }
+    /// are run once, for whoever asks.
+    ///
+    /// The seeds follow from the label `draws`, and so do all results: a name may change, a label may not. Cells with
+    /// one label meet the same chance.
+    pub fn new(
+        name: Name,
+        draws: impl Into<String>,
+        work: impl Fn(u64) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let (draws, work) = (draws.into(), Arc::new(work));
+        Self { name, draws, most: u32::MAX, share: 1, work, plan: None }
     }
 
     /// The same of a scenario that can be written to a file: `plan` makes it with a seed, and
     /// `measure` runs it.
     pub fn of(
-        name: String,
+        name: Name,
+        draws: impl Into<String>,
         plan: impl Fn(u64) -> Plan + Send + Sync + 'static,
         measure: impl Fn(Built<'_>) -> Outcome + Send + Sync + 'static,
     ) -> Self {
@@ -49,13 +59,7 @@ impl Cell {
             let plan = built(seed);
             measure(plan.build(seed).expect("every node of an experiment has a link"))
         };
-        Self { plan: Some(plan), ..Self::new(name, work) }
-    }
-
-    /// The same with the seeds of the cell called `draws`: the two then meet the same chance.
-    #[must_use]
-    pub fn with_draws_of(self, draws: &str) -> Self {
-        Self { draws: draws.to_owned(), ..self }
+        Self { plan: Some(plan), ..Self::new(name, draws, work) }
     }
 
     /// The same with at most so many runs, where chance has little to say or a run takes long.
@@ -73,14 +77,20 @@ impl Cell {
 
     /// The cell's name, unique in the grid.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// Whether the cell's name contains all these texts.
+    /// The label that its seeds follow from.
+    #[must_use]
+    pub fn draws(&self) -> &str {
+        &self.draws
+    }
+
+    /// Whether the cell's name has all words of these texts.
     #[must_use]
     pub fn is_called(&self, texts: &[String]) -> bool {
-        texts.iter().all(|text| self.name.contains(text))
+        texts.iter().all(|text| self.name.has(text))
     }
 
     /// How often it is run where every cell is to be run `runs` times.
@@ -116,7 +126,7 @@ impl Cell {
 
 impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cell").field(&self.name).finish()
+        f.debug_tuple("Cell").field(&self.name.as_str()).finish()
     }
 }
 
@@ -296,7 +306,9 @@ mod tests {
 
     impl Place for Named {
         fn cell(&self) -> Cell {
-            Cell::new(self.0.to_owned(), |seed| vec![("seed", Observation::Exact(seed as f64))])
+            Cell::new(Name::of(self.0), self.0, |seed| {
+                vec![("seed", Observation::Exact(seed as f64))]
+            })
         }
     }
 
@@ -316,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_cell_may_ask_for_fewer_runs_and_for_the_seeds_of_another() {
-        let borrowed = Named("b").cell().with_draws_of("a").at_most(2);
+        let borrowed = Cell { draws: "a".to_owned(), ..Named("b").cell() }.at_most(2);
         let [a, b] = ["a", "b"].map(|name| Named(name).cell());
 
         assert_eq!((borrowed.runs(1), borrowed.runs(30), a.runs(30)), (1, 2, 30));

@@ -11,6 +11,7 @@ pub mod hbh;
 pub mod hf;
 pub mod journal;
 pub mod manet;
+pub mod name;
 pub mod nc;
 pub mod net;
 pub mod output;

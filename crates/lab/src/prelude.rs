@@ -7,6 +7,7 @@ pub(crate) use crate::claim::{
 pub use crate::figure::{Axis, Figure, Ink, Mark, Series};
 pub(crate) use crate::finding::named;
 pub use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
+pub use crate::name::{Name, rounded};
 pub(crate) use crate::stats::exact;
 pub use crate::stats::{Estimate, Observation};
 pub use crate::sweep::{Sweep, best, extremes, spread};

@@ -9,12 +9,12 @@ use base::rng::Rng;
 
 use crate::progress::Progress;
 
-/// The seed of run number `run` of the cell called `cell`, in a family of seeds.
+/// The seed of run number `run` of cells with the label `draws`, in a family of seeds.
 ///
 /// It depends on nothing else, so a run gives the same whoever asks for it, and in any order.
 #[must_use]
-pub fn seed(cell: &str, family: u32, run: u32) -> u64 {
-    Rng::stream(u64::from(family) << 32 | u64::from(run), cell).bits()
+pub fn seed(draws: &str, family: u32, run: u32) -> u64 {
+    Rng::stream(u64::from(family) << 32 | u64::from(run), draws).bits()
 }
 
 /// How many runs to have at work at once, unless told: one for each core.

@@ -133,13 +133,17 @@ mod tests {
     use super::*;
     use crate::figure::Ink;
     use crate::grid::Cell;
+    use crate::name::Name;
 
     #[derive(Clone, Debug, PartialEq)]
     struct At(char, u8);
 
     impl Place for At {
         fn cell(&self) -> Cell {
-            Cell::new(format!("{self:?}"), |_| Vec::new())
+            let Self(series, value) = self;
+            Cell::new(Name::of("at").word(series).word(value), format!("{series} {value}"), |_| {
+                Vec::new()
+            })
         }
     }
 

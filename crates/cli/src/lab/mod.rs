@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use ::lab::campaign::{self, Keeper, Plan, Stopped, Tested};
 use ::lab::claim::Claim;
+use ::lab::grid::Cell;
 use ::lab::journal::{Unusable, build_of};
 use ::lab::output;
 use ::lab::progress::Progress;
@@ -80,9 +81,9 @@ enum Command {
         #[arg(long)]
         json: bool,
 
-        /// Run only the cells that have this text in their names; given more often, all the texts. What needs
-        /// others stays undecided.
-        #[arg(long, value_name = "TEXT")]
+        /// Run only the cells with this word in their names, such as `loss=0.1`; given more often, with all these words.
+        /// What needs others stays undecided.
+        #[arg(long, value_name = "WORD")]
         cell: Vec<String>,
 
         /// Print the tables of the report too.
@@ -95,15 +96,15 @@ enum Command {
 
     /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
     #[command(
-        after_help = "Example:\n  trackway lab scenario hbh-delay --cell 'over Genie' --run 3 --out \
+        after_help = "Example:\n  trackway lab scenario hbh-delay --cell repeated-at-once --run 3 --out \
                       scenarios\n  trackway sim run scenarios/hbh-delay-31.toml"
     )]
     Scenario {
         /// An experiment, a group of them, or `all`; `trackway lab list` names them.
         name: String,
 
-        /// Only cells that have this text in their names, which the files begin with [default: all].
-        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        /// Only cells with these words in their names, which the files begin with [default: all].
+        #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
         cell: String,
 
         /// Which run of each cell; the first is 0.
@@ -124,6 +125,9 @@ enum Command {
 
 /// Runs of every scenario with `--quick`: the fewest that have an interval.
 const QUICK: u32 = 2;
+
+/// Words of cells' names in an error.
+const NAMED: usize = 60;
 
 /// Runs the subcommand of `args`.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -146,10 +150,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 ));
             }
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
-            let mut cells = chosen.iter().flat_map(|claim| (claim.experiment)().cells);
-            if !cells.any(|it| it.is_called(&cell)) {
-                let texts = cell.join("\" and \"");
-                return Err(misuse(format!("{name}: no cell has \"{texts}\" in its name")));
+            let cells = || chosen.iter().flat_map(|claim| (claim.experiment)().cells);
+            if !cells().any(|it| it.is_called(&cell)) {
+                return Err(no_such_cell(&name, &cell.join(" "), cells()));
             }
             let plan = Plan { runs, family: seed, jobs, only: &cell };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
@@ -187,14 +190,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Command::Scenario { name, cell, run, seed, out } => {
+            if name == worlds::NAME {
+                return Err(misuse(
+                    "worlds are drawn anew for each run and have no scenario files; \
+                     `trackway lab run worlds --seed N --world INDEX` runs one again",
+                ));
+            }
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
             let mut files = Vec::new();
             for claim in &chosen {
                 files.extend(replay::scenarios(claim, &cell, seed, run)?);
             }
             if files.is_empty() {
-                let what = format!("{name}: no cell with \"{cell}\" in its name is a scenario");
-                return Err(misuse(what));
+                let cells = || chosen.iter().flat_map(|claim| (claim.experiment)().cells);
+                if !cells().any(|it| it.name().has(&cell)) {
+                    return Err(no_such_cell(&name, &cell, cells()));
+                }
+                return Err(misuse(format!(
+                    "{name}: a program of the laboratory makes these runs, and no scenario file can say them; \
+                     `trackway lab run {name} --cell WORD` runs chosen cells again, and examples/scenarios has files \
+                     to begin with"
+                )));
             }
             write_scenarios(&out, &files)?;
         }
@@ -291,6 +307,26 @@ fn summary(tested: &[Tested], tables: bool) -> String {
         }
     }
     text
+}
+
+/// The error about words that no cell has in its name, with all words that there are.
+fn no_such_cell(name: &str, words: &str, cells: impl Iterator<Item = Cell>) -> anyhow::Error {
+    let mut known = Vec::new();
+    for cell in cells {
+        let own = cell.name().as_str().split(' ').map(str::to_owned);
+        own.for_each(|word| {
+            if !known.contains(&word) {
+                known.push(word);
+            }
+        });
+    }
+    let rest = known.len().saturating_sub(NAMED);
+    known.truncate(NAMED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    misuse(format!(
+        "{name}: no cell has \"{words}\" in its name; the words in their names are {}{more}",
+        known.join(" ")
+    ))
 }
 
 fn unknown(claims: &[Claim], name: &str) -> anyhow::Error {

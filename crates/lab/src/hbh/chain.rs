@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use base::quantity::{BitRate, Probability};
+use base::quantity::{BitRate, Probability, Span};
 use base::time::Time;
 use sim::channel::{self, GilbertElliott, Loss};
 use sim::service::hbh::Hbh;
@@ -142,24 +142,83 @@ impl Chain {
         self.cell_over(Air::Independent)
     }
 
-    /// The name of its cell over other links.
-    fn name_over(&self, air: Air) -> String {
-        // What a cell draws follows from its name, and the figures were drawn under this one.
-        let name = match &self.hbh {
-            Some(hbh) => format!("{self:?}").replace(&format!("{hbh:?}"), &published(hbh)),
-            None => format!("{self:?}"),
-        };
-        let name = name.replace("profile: Paper", "profile: Seed");
-        match air {
-            Air::Independent => name,
-            Air::Bursts(_) | Air::Genie => format!("{name} over {air:?}"),
-        }
-    }
-
     /// It over other links, to be run.
     pub fn cell_over(&self, air: Air) -> Cell {
         let chain = self.clone();
-        Cell::of(self.name_over(air), move |seed| chain.plan(air, seed), measure)
+        Cell::of(self.name(air), self.draws(air), move |seed| chain.plan(air, seed), measure)
+    }
+
+    fn name(&self, air: Air) -> Name {
+        let usual = Self::common(0.0, None);
+        let [forward, backward] = [self.forward, self.backward].map(rounded);
+        let name = Name::of("chain").unless("hops", self.hops, usual.hops);
+        let name = if forward == backward {
+            name.with("loss", forward)
+        } else {
+            name.with("there.loss", forward).with("back.loss", backward)
+        };
+        let name = match air {
+            Air::Bursts(length) => name.with("bursts", length),
+            Air::Genie => name.word("repeated-at-once"),
+            Air::Independent => name,
+        };
+        let name = name.unless("rate", self.rate, usual.rate);
+        let name = match self.bottleneck {
+            Some(rate) => name.with("bottleneck", rate),
+            None => name,
+        };
+        let name = name.unless("queue", self.queue, usual.queue);
+        let name = match &self.hbh {
+            Some(config) => {
+                let usual = hbh::Config::new(hbh::Profile::Default);
+                name.word("hbh").parameters("hbh", &hbh::PARAMETERS, &usual, config)
+            }
+            None => name.when(air != Air::Genie, "plain"),
+        };
+        match self.traffic {
+            Traffic::Tcp(Tcp { octets, segment, initial_window, min_rto, kind }) => {
+                let usual = Tcp::default();
+                let name = name.unless("octets", octets, usual.octets);
+                let name = name.unless("segment", segment, usual.segment);
+                let name = name.unless("initial-window", initial_window, usual.initial_window);
+                let name = name.unless("min-rto", Span(min_rto), Span(usual.min_rto));
+                name.when(kind == Kind::Current, "current-tcp")
+            }
+            Traffic::Udp { bits_per_s, payload, span } => {
+                let name = name.with("udp", bits_per_s).with("payload", payload);
+                name.with("for", Span(span))
+            }
+        }
+    }
+
+    /// The label of its cell: see [`Cell::new`].
+    fn draws(&self, air: Air) -> String {
+        let Self { hops, forward, backward, rate, bottleneck, queue, hbh, traffic } = self;
+        let hbh = hbh.as_ref().map_or("None".to_owned(), |it| format!("Some({})", published(it)));
+        let traffic = match traffic {
+            Traffic::Tcp(Tcp { octets, segment, initial_window, min_rto, kind }) => {
+                let kind = match kind {
+                    Kind::AsNs3 => "AsNs3",
+                    Kind::Current => "Current",
+                };
+                format!(
+                    "Tcp(Tcp {{ octets: {octets}, segment: {segment}, initial_window: {initial_window}, \
+                     min_rto: {min_rto:?}, kind: {kind} }})"
+                )
+            }
+            Traffic::Udp { bits_per_s, payload, span } => {
+                format!("Udp {{ bits_per_s: {bits_per_s}, payload: {payload}, span: {span:?} }}")
+            }
+        };
+        let air = match air {
+            Air::Bursts(length) => format!(" over Bursts({length})"),
+            Air::Genie => " over Genie".to_owned(),
+            Air::Independent => String::new(),
+        };
+        format!(
+            "Chain {{ hops: {hops}, forward: {forward:?}, backward: {backward:?}, rate: {rate}, \
+             bottleneck: {bottleneck:?}, queue: {queue}, hbh: {hbh}, traffic: {traffic} }}{air}"
+        )
     }
 
     /// The least expected delay of the transfer.
@@ -301,10 +360,25 @@ fn published(config: &hbh::Config) -> String {
     // The figures were drawn when a flow had a window of its own.
     let is_usual = *window == hbh::Config::new(hbh::Profile::Default).window;
     let window = if is_usual { (16, 127) } else { *window };
+    let profile = match profile {
+        hbh::Profile::Default => "Default",
+        hbh::Profile::Paper => "Seed",
+    };
+    let redundancy = match redundancy {
+        hbh::Redundancy::Auto => "Auto",
+        hbh::Redundancy::Off => "Off",
+        hbh::Redundancy::Spare => "Spare",
+    };
+    let hbh::Rto { gain, deviation_gain, deviations, factor, backoff, initial, minimum, maximum } =
+        rto;
+    let rto = format!(
+        "Rto {{ gain: {gain:?}, deviation_gain: {deviation_gain:?}, deviations: {deviations:?}, factor: {factor:?}, \
+         backoff: {backoff:?}, initial: {initial:?}, minimum: {minimum:?}, maximum: {maximum:?} }}"
+    );
     format!(
-        "Config {{ profile: {profile:?}, protocol: {protocol}, retries: {retries}, window: {window:?}, rto: {rto:?}, \
+        "Config {{ profile: {profile}, protocol: {protocol}, retries: {retries}, window: {window:?}, rto: {rto}, \
          congestion: {congestion}, clear: {clear}, queue: {queue}, rate_increase: {rate_increase:?}, \
-         rate_decrease: {rate_decrease:?}, ack_delay: {ack_delay:?}, redundancy: {redundancy:?}, hold: {hold:?}, \
+         rate_decrease: {rate_decrease:?}, ack_delay: {ack_delay:?}, redundancy: {redundancy}, hold: {hold:?}, \
          absorb: {absorb}, lifetime: {lifetime:?}, idle: {idle:?}, flows: {flows}, packets: {packets} }}"
     )
 }

@@ -210,7 +210,16 @@ fn answered(client: &Stats) -> Vec<Time> {
 impl Place for Scene {
     fn cell(&self) -> Cell {
         let scene = *self;
-        Cell::new(format!("interactive {scene:?}"), move |seed| scene.run(seed)).at_most(RUNS)
+        let Self { speed, bulk } = scene;
+        let name = Name::of("interactive").with("rate", speed).with("bulk", bulk.name());
+        let bulk = match bulk {
+            Bulk::None => "None",
+            Bulk::Away => "Away",
+            Bulk::Back => "Back",
+            Bulk::Both => "Both",
+        };
+        let draws = format!("interactive Scene {{ speed: {speed}, bulk: {bulk} }}");
+        Cell::new(name, draws, move |seed| scene.run(seed)).at_most(RUNS)
     }
 }
 

@@ -22,7 +22,7 @@ mod timeline;
 mod tls;
 mod transfer;
 
-use hf::modem::Waveform;
+use hf::modem::{Family, Interleaver, Waveform};
 use hf::s5066::node;
 use sim::hf::Channel;
 
@@ -58,6 +58,33 @@ fn published(mean: f64) -> Estimate {
 /// A bit error rate.
 fn scientific(ber: f64) -> String {
     if ber > 0.0 { format!("{ber:e}") } else { "0".to_owned() }
+}
+
+/// A waveform in the labels of cells: see [`crate::grid::Cell::new`].
+fn draws_of_waveform(waveform: Waveform) -> String {
+    let family = match waveform.family() {
+        Family::Stanag4539 => "Stanag4539",
+        Family::Wideband48 => "Wideband48",
+    };
+    let interleaver = match waveform.interleaver() {
+        Interleaver::UltraShort => "UltraShort",
+        Interleaver::VeryShort => "VeryShort",
+        Interleaver::Short => "Short",
+        Interleaver::Medium => "Medium",
+        Interleaver::Long => "Long",
+        Interleaver::VeryLong => "VeryLong",
+    };
+    let bits_per_s = waveform.bits_per_s();
+    format!("Waveform {{ family: {family}, bits_per_s: {bits_per_s}, interleaver: {interleaver} }}")
+}
+
+/// A channel in the labels of cells.
+fn draws_of_channel(channel: Channel) -> String {
+    match channel {
+        Channel::Ber(ber) => format!("Ber({ber:?})"),
+        Channel::Clear => "Clear".to_owned(),
+        Channel::Awgn { .. } | Channel::Fading { .. } | Channel::Silent => channel.to_string(),
+    }
 }
 
 /// The frequency that stations with the fastest radio share.

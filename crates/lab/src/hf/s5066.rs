@@ -4,12 +4,15 @@ mod key_up;
 
 use std::time::Duration;
 
+use base::quantity::Span;
 use sim::hf::Channel;
 
 use super::bulk::Bulk;
 use super::compare::{self, Compared};
 use super::transfer::share;
-use super::{BIT_S, GROUP, UTILISATION, published, scientific};
+use super::{
+    BIT_S, GROUP, UTILISATION, draws_of_channel, draws_of_waveform, published, scientific,
+};
 use super::{key_ups, radio};
 use crate::prelude::*;
 
@@ -73,7 +76,15 @@ impl Place for Bulk {
             _ if bulk.key_up == radio::FASTEST => u32::MAX,
             _ => KEYED_RUNS,
         };
-        Cell::new(format!("bulk {bulk:?}"), move |seed| outcome(&bulk, seed)).at_most(most)
+        let Self { waveform, channel, key_up, skipped, measured } = bulk;
+        let name = Name::of("bulk").with("rate", waveform).with("channel", channel);
+        let name = name.with("key-up", Span(key_up));
+        let draws = format!(
+            "bulk Bulk {{ waveform: {}, channel: {}, key_up: {key_up:?}, skipped: {skipped}, measured: {measured} }}",
+            draws_of_waveform(waveform),
+            draws_of_channel(channel),
+        );
+        Cell::new(name, draws, move |seed| outcome(&bulk, seed)).at_most(most)
     }
 }
 

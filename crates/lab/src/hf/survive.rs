@@ -4,6 +4,7 @@ mod report;
 
 use std::time::Duration;
 
+use base::quantity::Span;
 use base::time::Time;
 use sim::app::dialogue::{Side, Stats};
 use sim::hf::{Channel, StationId};
@@ -249,7 +250,28 @@ impl Place for Survival {
         let Self { is_pep, way, fault, moment } = *self;
         let survival = *self;
         let carrier = if is_pep { "HF-PEP" } else { "IP client" };
-        let name = format!("survival by {carrier}, {way:?}, {fault:?} at {moment:?}");
-        Cell::new(name, move |seed| survival.run(seed))
+        let [way, moment] = [
+            match way {
+                Way::Away => "Away",
+                Way::Back => "Back",
+                Way::Both => "Both",
+            },
+            match moment {
+                Moment::Call => "Call",
+                Moment::Middle => "Middle",
+                Moment::Confirmation => "Confirmation",
+            },
+        ];
+        let name = Name::of("survival").word(carrier).with("data", way);
+        let (name, fault) = match fault {
+            Fault::Outage(length) => {
+                (name.with("outage", Span(length)), format!("Outage({length:?})"))
+            }
+            Fault::Restart(StationId(station)) => {
+                (name.with("restart", station), format!("Restart(StationId({station}))"))
+            }
+        };
+        let draws = format!("survival by {carrier}, {way}, {fault} at {moment}");
+        Cell::new(name.with("at", moment), draws, move |seed| survival.run(seed))
     }
 }

@@ -106,6 +106,17 @@ impl Fetch {
 impl Place for Fetch {
     fn cell(&self) -> Cell {
         let fetch = *self;
-        Cell::new(format!("page {fetch:?}"), move |seed| fetch.run(seed)).at_most(super::ALIKE)
+        let Self { speed, way, is_compressed } = fetch;
+        let (words, way) = match way {
+            Way::Plain => ("none", "Plain"),
+            Way::EndToEnd(Version::Tls12) => ("1.2-end-to-end", "EndToEnd(Tls12)"),
+            Way::EndToEnd(Version::Tls13) => ("1.3-end-to-end", "EndToEnd(Tls13)"),
+            Way::Proxies => ("by-proxies", "Proxies"),
+        };
+        let name = Name::of("page").with("rate", speed).with("tls", words);
+        let name = name.when(is_compressed, "compressed");
+        let draws =
+            format!("page Fetch {{ speed: {speed}, way: {way}, is_compressed: {is_compressed} }}");
+        Cell::new(name, draws, move |seed| fetch.run(seed)).at_most(super::ALIKE)
     }
 }

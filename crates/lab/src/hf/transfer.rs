@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use base::quantity::Span;
 use hf::s5066::sis::Mode;
 use sim::hf::Channel;
 
 use super::bulk::Bulk;
 use super::link::{Carrier, Link, Transfer};
 use super::radio;
+use super::{draws_of_channel, draws_of_waveform};
 use crate::prelude::*;
 
 /// The goodput of a transfer as a share of the speed.
@@ -136,12 +138,35 @@ impl Place for Link {
             _ => KEYED_RUNS,
         };
         let work = move |seed| outcome(&link, &link.run(seed));
-        Cell::new(name(self), work).at_most(most)
+        Cell::new(name(self), draws(self), work).at_most(most)
     }
 }
 
-/// The name of the cell, and so the seed of its runs: other words for the same cell would give other figures.
-fn name(link: &Link) -> String {
+fn name(link: &Link) -> Name {
+    let Link { waveform, channel, key_up, is_slotted, octets, send_buffer, limit, .. } = *link;
+    let name = Name::of("transfer").with("rate", waveform).with("channel", channel);
+    let name = name.with("key-up", Span(key_up)).with("octets", octets);
+    let name = match link.carrier {
+        Carrier::HfPep { first_data, is_compressed } => {
+            let name = name.word("hf-pep").when(is_compressed, "compressed");
+            name.unless(
+                "first-data",
+                Span(first_data),
+                Span(hf::hfpep::Config::default().first_data),
+            )
+        }
+        Carrier::IpClient => name.word("ip-client"),
+    };
+    let name = match link.mode {
+        Mode::Arq { in_order } => name.with("arq", if in_order { "in-order" } else { "any-order" }),
+        Mode::NonArq { repeats, .. } => name.with("non-arq", repeats),
+    };
+    let name = name.when(is_slotted, "slotted").with("send-buffer", buffer(send_buffer));
+    name.unless("limit", Span(limit), Span(LIMIT))
+}
+
+/// The label of the cell: see [`Cell::new`].
+fn draws(link: &Link) -> String {
     let Link { waveform, channel, key_up, is_slotted, octets, send_buffer, limit, .. } = link;
     let transport = match link.mode {
         Mode::Arq { in_order } => format!("Arq {{ in_order: {in_order} }}"),
@@ -154,8 +179,9 @@ fn name(link: &Link) -> String {
         }
         Carrier::IpClient => String::new(),
     };
+    let [waveform, channel] = [draws_of_waveform(*waveform), draws_of_channel(*channel)];
     format!(
-        "transfer Link {{ waveform: {waveform:?}, channel: {channel:?}, key_up: {key_up:?}, \
+        "transfer Link {{ waveform: {waveform}, channel: {channel}, key_up: {key_up:?}, \
          {carrier}transport: {transport}, is_slotted: {is_slotted}, octets: {octets}, \
          send_buffer: {send_buffer}, limit: {limit:?} }}"
     )
@@ -236,7 +262,7 @@ mod tests {
 
     #[test]
     fn seeds_stay_what_they_were() {
-        let name = |mode| name(&errored(1e-4, mode, 102_400, radio::FASTEST));
+        let draws = |mode| draws(&errored(1e-4, mode, 102_400, radio::FASTEST));
         let told = |transport: &str, is_slotted: bool| {
             format!(
                 "transfer Link {{ waveform: Waveform {{ family: Stanag4539, bits_per_s: 9600, \
@@ -246,7 +272,7 @@ mod tests {
             )
         };
 
-        assert_eq!(name(Mode::Arq { in_order: true }), told("Arq { in_order: true }", false));
-        assert_eq!(name(Mode::ONCE), told("NonArq { repeats: 0 }", true));
+        assert_eq!(draws(Mode::Arq { in_order: true }), told("Arq { in_order: true }", false));
+        assert_eq!(draws(Mode::ONCE), told("NonArq { repeats: 0 }", true));
     }
 }

@@ -46,7 +46,11 @@ struct Crowd {
 impl Place for Crowd {
     fn cell(&self) -> Cell {
         let crowd = *self;
-        Cell::new(format!("manet-dcf {crowd:?}"), move |seed| run(crowd, seed)).at_most(RUNS)
+        let Self { stations, has_rts } = crowd;
+        let rts = if has_rts { "rts" } else { "basic" };
+        let name = Name::of("dcf").with("stations", stations).word(rts);
+        let draws = format!("manet-dcf Crowd {{ stations: {stations}, has_rts: {has_rts} }}");
+        Cell::new(name, draws, move |seed| run(crowd, seed)).at_most(RUNS)
     }
 }
 

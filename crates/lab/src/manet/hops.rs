@@ -132,10 +132,13 @@ struct Chain {
 impl Place for Chain {
     fn cell(&self) -> Cell {
         let chain = *self;
+        let name = Name::of("hops").with("hops", chain.hops).with("tcp", chain.tcp.title());
+        let name = match chain.over_aodv {
+            Some(carrier) => name.with("routing", "aodv").with("carrier", carrier.title()),
+            None => name.with("routing", "given"),
+        };
         let draws = format!("manet-chain {}", chain.hops);
-        Cell::new(format!("manet-chain {chain:?}"), move |seed| run(chain, seed))
-            .with_draws_of(&draws)
-            .at_most(RUNS)
+        Cell::new(name, draws, move |seed| run(chain, seed)).at_most(RUNS)
     }
 }
 

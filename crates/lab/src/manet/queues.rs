@@ -103,13 +103,13 @@ fn title(queues: Assumed) -> String {
 }
 
 fn line(queues: Assumed, number: usize) -> Line {
-    let ink = match queues {
-        Assumed::Usual => Ink::Tcp,
-        Assumed::FairGateway => Ink::Default,
-        Assumed::Fair => Ink::Paper,
-        _ => Ink::Other(number),
+    let (series, ink) = match queues {
+        Assumed::Usual => ("usual", Ink::Tcp),
+        Assumed::FairGateway => ("fairgateway", Ink::Default),
+        Assumed::Fair => ("fair", Ink::Paper),
+        _ => ("thin", Ink::Other(number)),
     };
-    Line::new(format!("{queues:?}").to_lowercase(), title(queues), ink)
+    Line::new(series, title(queues), ink)
 }
 
 #[cfg(test)]

@@ -163,10 +163,22 @@ impl Trial {
         TRAFFICS.into_iter().flat_map(of).collect()
     }
 
-    /// The name from which motion and chance are drawn: everything except TCP and carrier, so that TCPs and carriers
+    /// The label from which motion and chance are drawn: everything except TCP and carrier, so that TCPs and carriers
     /// are compared on the same ground.
     pub fn draws(self) -> String {
-        format!("manet {:?} {:?}", self.network, self.traffic)
+        let network = match self.network {
+            Network::Chain5 => "Chain5".to_owned(),
+            Network::Chain51(Uplink::Fast) => "Chain51(Fast)".to_owned(),
+            Network::Chain51(Uplink::Slow) => "Chain51(Slow)".to_owned(),
+            Network::Random(side) => format!("Random({side})"),
+        };
+        let traffic = match self.traffic {
+            Traffic::One => "One",
+            Traffic::Inside => "Inside",
+            Traffic::Overlapping => "Overlapping",
+            Traffic::Simultaneous => "Simultaneous",
+        };
+        format!("manet {network} {traffic}")
     }
 }
 

@@ -60,10 +60,16 @@ enum Load {
 impl Place for Trial {
     fn cell(&self) -> Cell {
         let trial = *self;
+        let load = match trial.load {
+            Load::Tcp => "tcp",
+            Load::Udp => "udp",
+            Load::Both => "both",
+        };
+        let network = if trial.moves { "chain-5+1" } else { "chain-5" };
+        let name = Name::of("wireless").with("network", network).with("load", load);
+        let name = name.word(line(trial.is_hbh).series);
         let draws = format!("hbh-wireless {}", trial.moves);
-        Cell::new(format!("hbh-wireless {trial:?}"), move |seed| run(trial, seed))
-            .with_draws_of(&draws)
-            .at_most(RUNS)
+        Cell::new(name, draws, move |seed| run(trial, seed)).at_most(RUNS)
     }
 }
 

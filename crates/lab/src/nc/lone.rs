@@ -55,8 +55,8 @@ struct Lossy(f64);
 impl Place for Lossy {
     fn cell(&self) -> Cell {
         let loss = self.0;
-        let name = format!("lone {loss} {ROUND_TRIP:?} {INTERVAL:?} {REQUEST} {WINDOW:?}");
-        Cell::of(name, move |seed| plan(seed, loss), measure)
+        let draws = format!("lone {loss} {ROUND_TRIP:?} {INTERVAL:?} {REQUEST} {WINDOW:?}");
+        Cell::of(Name::of("lone").with("loss", loss), draws, move |seed| plan(seed, loss), measure)
     }
 }
 

@@ -60,7 +60,8 @@ struct Steps;
 
 impl Place for Steps {
     fn cell(&self) -> Cell {
-        Cell::of(format!("lre {}", network().name()), plan, |built| outcome(&looks(built)))
+        let draws = format!("lre {}", network().draws());
+        Cell::of(Name::of("lre"), draws, plan, |built| outcome(&looks(built)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::quantity;
 use sim::app::ping::{self, Ping};
 use sim::{AppId, Transit, TunnelReport};
 use tunnel as nc;
@@ -196,8 +197,11 @@ impl Network {
     pub(crate) fn cell(&self, span: Span) -> Cell {
         let network = self.clone();
         let planned = self.clone();
+        let Span { warm_up, window } = span;
+        let name = self.name().with("warm-up", quantity::Span(warm_up));
         Cell::of(
-            format!("{} {span:?}", self.name()),
+            name.with("window", quantity::Span(window)),
+            format!("{} Span {{ warm_up: {warm_up:?}, window: {window:?} }}", self.draws()),
             move |seed| planned.plan(seed, span.warm_up + span.window),
             move |built| Measured::run(&network, built, span).outcome(),
         )

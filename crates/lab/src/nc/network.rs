@@ -11,11 +11,12 @@
 
 use std::time::Duration;
 
-use base::quantity::BitRate;
-use sim::channel::Loss;
+use base::quantity::{BitRate, Probability, Span};
+use sim::channel::{GilbertElliott, Loss};
 use tcp::tcpnc;
 use tunnel as nc;
 
+use crate::name::{Name, rounded};
 use crate::tcp::as_ns3;
 
 /// Octets of IPv4 and UDP headers.
@@ -125,6 +126,22 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Seed => "paper",
+            Self::SeedScaled => "paper-scaled",
+        }
+    }
+
+    fn draws(self) -> &'static str {
+        match self {
+            Self::Cubic => "Cubic",
+            Self::Seed => "Seed",
+            Self::SeedScaled => "SeedScaled",
+        }
+    }
+
     /// The parameters of this TCP when a full packet has `packet` octets.
     pub(crate) fn config(self, packet: usize) -> tcp::Config {
         // The announced MSS includes options (RFC 9293, 3.7.1).
@@ -161,6 +178,111 @@ impl Kind {
                 ..Self::Seed.config(packet)
             },
         }
+    }
+}
+
+impl Wire {
+    fn draws(self) -> String {
+        let Self { rate, delay } = self;
+        let rate = match rate {
+            BitRate::PerSecond(rate) => format!("PerSecond({rate})"),
+            BitRate::Unlimited => "Unlimited".to_owned(),
+        };
+        format!("Wire {{ rate: {rate}, delay: {delay:?} }}")
+    }
+}
+
+impl Carrier {
+    fn draws(&self) -> String {
+        match self {
+            Self::Coded(config) => format!("Coded({})", draws_of_tunnel(config)),
+            Self::Plain => "Plain".to_owned(),
+            Self::TcpNc => "TcpNc".to_owned(),
+            Self::TcpNcTunnel { min_rto } => format!("TcpNcTunnel {{ min_rto: {min_rto:?} }}"),
+            Self::TcpNcTunnelWith { min_rto, layer } => {
+                let layer = draws_of_layer(layer);
+                format!("TcpNcTunnelWith {{ min_rto: {min_rto:?}, layer: {layer} }}")
+            }
+            Self::TcpNcWith(layer) => format!("TcpNcWith({})", draws_of_layer(layer)),
+        }
+    }
+}
+
+fn draws_of_tunnel(config: &nc::Config) -> String {
+    let nc::Config {
+        base_mtu,
+        max_mtu,
+        overhead,
+        deadline,
+        patience,
+        queue,
+        window,
+        max_rate,
+        compress_headers,
+        copy_dscp,
+        dead_after,
+    } = config;
+    format!(
+        "Config {{ base_mtu: {base_mtu}, max_mtu: {max_mtu}, overhead: {overhead}, deadline: {deadline:?}, \
+         patience: {patience:?}, queue: {queue}, window: {window}, max_rate: {max_rate:?}, \
+         compress_headers: {compress_headers}, copy_dscp: {copy_dscp}, dead_after: {dead_after:?} }}"
+    )
+}
+
+fn draws_of_layer(layer: &tcpnc::Config) -> String {
+    let tcpnc::Config {
+        protocol,
+        extra,
+        window,
+        target,
+        max_window,
+        initial_loss,
+        period,
+        gain,
+        enhanced_retransmission,
+        repair_target,
+        max_burst,
+        flush_after,
+        acknowledges_redundancy,
+        max_packets,
+        receive_buffer,
+    } = layer;
+    format!(
+        "Config {{ protocol: {protocol}, extra: {extra}, window: {window:?}, target: {target:?}, \
+         max_window: {max_window}, initial_loss: {initial_loss:?}, period: {period}, gain: {gain:?}, \
+         enhanced_retransmission: {enhanced_retransmission}, repair_target: {repair_target:?}, \
+         max_burst: {max_burst}, flush_after: {flush_after:?}, \
+         acknowledges_redundancy: {acknowledges_redundancy}, max_packets: {max_packets}, \
+         receive_buffer: {receive_buffer} }}"
+    )
+}
+
+fn draws_of_loss(loss: &Loss) -> String {
+    let of = |share: Probability| format!("Probability({:?})", share.get());
+    match loss {
+        Loss::None => "None".to_owned(),
+        Loss::Random(share) => format!("Random({})", of(*share)),
+        Loss::GilbertElliott(GilbertElliott { p, r, h, k }) => {
+            let [p, r, h, k] = [*p, *r, *h, *k].map(of);
+            format!("GilbertElliott(GilbertElliott {{ p: {p}, r: {r}, h: {h}, k: {k} }})")
+        }
+        Loss::Fades(_) | Loss::Trace(_) => loss.to_string(),
+    }
+}
+
+/// What a link loses in the mean, and in bursts of what length if it loses in bursts.
+fn lost(loss: &Loss) -> String {
+    let mean = rounded(loss.mean());
+    match loss {
+        Loss::GilbertElliott(bursts) => format!("{mean}/{}", rounded(1.0 / bursts.r.get())),
+        Loss::Fades(_) | Loss::None | Loss::Random(_) | Loss::Trace(_) => mean.to_string(),
+    }
+}
+
+impl Name {
+    /// The parameters of a coding layer that are not the usual ones.
+    fn tcpnc(self, layer: &tcpnc::Config) -> Self {
+        self.parameters("tcpnc", &tcpnc::PARAMETERS, &tcpnc::Config::default(), layer)
     }
 }
 
@@ -201,29 +323,64 @@ impl Network {
         }
     }
 
-    /// Its name in those of cells: what a cell draws follows from its name, and the figures were drawn under this one,
-    /// whatever the order of a tunnel's parameters is today.
-    pub(crate) fn name(&self) -> String {
-        let Carrier::Coded(config) = &self.carrier else { return format!("{self:?}") };
-        let nc::Config {
-            base_mtu,
-            max_mtu,
-            overhead,
-            deadline,
-            patience,
-            queue,
-            window,
-            max_rate,
-            compress_headers,
-            copy_dscp,
-            dead_after,
-        } = config;
-        let published = format!(
-            "Config {{ base_mtu: {base_mtu}, max_mtu: {max_mtu}, overhead: {overhead}, deadline: {deadline:?}, \
-             patience: {patience:?}, queue: {queue}, window: {window}, max_rate: {max_rate:?}, \
-             compress_headers: {compress_headers}, copy_dscp: {copy_dscp}, dead_after: {dead_after:?} }}"
-        );
-        format!("{self:?}").replace(&format!("{config:?}"), &published)
+    /// Its name in those of cells.
+    pub(crate) fn name(&self) -> Name {
+        let usual = Self::paper(self.sessions, Loss::None, Carrier::Plain);
+        let name = Name::of("network").with("sessions", self.sessions);
+        let name = name.with("loss", lost(&self.loss));
+        let name = name.unless("back.loss", lost(&self.loss_back), lost(&usual.loss_back));
+        let name = match &self.carrier {
+            Carrier::Coded(config) => {
+                let usual = nc::Config::default();
+                name.with("carrier", "tunnel").parameters("tunnel", &nc::PARAMETERS, &usual, config)
+            }
+            Carrier::Plain => name.with("carrier", "plain"),
+            Carrier::TcpNc => name.with("carrier", "tcpnc"),
+            Carrier::TcpNcTunnel { min_rto } => {
+                name.with("carrier", "tcpnc-tunnel").with("min-rto", Span(*min_rto))
+            }
+            Carrier::TcpNcTunnelWith { min_rto, layer } => {
+                name.with("carrier", "tcpnc-tunnel").with("min-rto", Span(*min_rto)).tcpnc(layer)
+            }
+            Carrier::TcpNcWith(layer) => name.with("carrier", "tcpnc").tcpnc(layer),
+        };
+        let name = match self.traffic {
+            Traffic::Tcp(kind) => name.with("tcp", kind.name()),
+            Traffic::Udp { load } => name.with("udp", rounded(load)),
+        };
+        let name = match self.rival {
+            Some(rival) => name.with("rival", rival.name()),
+            None => name,
+        };
+        let name = name.unless("edge.rate", self.edge.rate, usual.edge.rate);
+        let name = name.unless("edge.delay", Span(self.edge.delay), Span(usual.edge.delay));
+        let name = name.unless("middle.rate", self.middle.rate, usual.middle.rate);
+        let name = name.unless("middle.delay", Span(self.middle.delay), Span(usual.middle.delay));
+        let name = name.unless("queue", self.queue, usual.queue);
+        let name = name.unless("packet", self.packet, usual.packet);
+        let name = name.unless("trace-points", self.trace_points, usual.trace_points);
+        let name = name.when(self.is_hidden, "hidden").when(self.is_both_ways, "both-ways");
+        name.when(self.has_requests, "requests")
+    }
+
+    /// Its label in those of cells: see [`crate::grid::Cell::new`].
+    pub(crate) fn draws(&self) -> String {
+        let Self { sessions, edge, middle, loss, loss_back, queue, packet, .. } = self;
+        let Self { is_hidden, is_both_ways, has_requests, trace_points, carrier, .. } = self;
+        let [edge, middle] = [edge.draws(), middle.draws()];
+        let [loss, loss_back] = [loss, loss_back].map(draws_of_loss);
+        let traffic = match self.traffic {
+            Traffic::Tcp(kind) => format!("Tcp({})", kind.draws()),
+            Traffic::Udp { load } => format!("Udp {{ load: {load:?} }}"),
+        };
+        let rival = self.rival.map_or("None".to_owned(), |it| format!("Some({})", it.draws()));
+        format!(
+            "Network {{ sessions: {sessions}, edge: {edge}, middle: {middle}, loss: {loss}, loss_back: {loss_back}, \
+             queue: {queue}, packet: {packet}, is_hidden: {is_hidden}, is_both_ways: {is_both_ways}, \
+             has_requests: {has_requests}, trace_points: {trace_points}, carrier: {}, traffic: {traffic}, \
+             rival: {rival} }}",
+            carrier.draws()
+        )
     }
 
     /// Octets of application data in a full packet.

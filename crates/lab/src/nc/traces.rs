@@ -77,7 +77,7 @@ fn figure<'a>(
 
 fn trace(scheme: Scheme, loss: f64) -> Trace {
     let network = Network { trace_points: POINTS, ..Load::new(scheme, SESSIONS, loss).network() };
-    let seed = runner::seed(&network.name(), 0, 0);
+    let seed = runner::seed(&network.draws(), 0, 0);
     let plan = network.plan(seed, LENGTH);
     let built = plan.build_traced(seed, network.trace_points);
     let mut built = built.expect("every node of an experiment has a link");

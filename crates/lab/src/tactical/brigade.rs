@@ -212,10 +212,36 @@ impl Place for Trial {
     /// All trials meet the same chance, run by run.
     fn cell(&self) -> Cell {
         let trial = *self;
-        let name = format!("tactical brigade {trial:?}");
-        Cell::of(name, move |seed| trial.plan(seed), move |built| trial.measure(built))
-            .with_draws_of("tactical brigade")
+        let name = name(self.failure, self.assumed).tcp("", self.tcp);
+        let name = match self.beside {
+            Some(beside) => name.tcp("beside-", beside),
+            None => name,
+        };
+        Cell::of(name, DRAWS, move |seed| trial.plan(seed), move |built| trial.measure(built))
             .at_most(RUNS)
+    }
+}
+
+/// What every trial of the brigade draws.
+pub const DRAWS: &str = "tactical brigade";
+
+/// The name of a brigade with such needlines.
+pub fn name(failure: f64, assumed: Assumed) -> Name {
+    let name = Name::of("brigade").with("failure", failure);
+    name.unless("assumed", assumed.title(), Assumed::Usual.title())
+}
+
+impl Name {
+    /// The parameters of a TCP that differ from the standard.
+    fn tcp(self, which: &str, tcp: Tcp) -> Self {
+        let Tcp { initial, a, b, c, ack_delay, r1, r2 } = tcp;
+        let usual = Tcp::STANDARD;
+        let axis = |name: &str| format!("{which}{name}");
+        let name = self.with(&axis("initial-rto"), initial);
+        let name = name.unless(&axis("a"), a, usual.a).unless(&axis("b"), b, usual.b);
+        let name = name.unless(&axis("c"), c, usual.c);
+        let name = name.unless(&axis("ack-delay"), ack_delay, usual.ack_delay);
+        name.unless(&axis("r1"), r1, usual.r1).unless(&axis("r2"), r2, usual.r2)
     }
 }
 

@@ -62,25 +62,32 @@ impl Calls {
 impl Place for Calls {
     fn cell(&self) -> Cell {
         let calls = *self;
-        Cell::of(format!("tactical {calls:?}"), move |seed| calls.plan(seed), measure)
-            .with_draws_of(&format!("tactical calls of {}", calls.callers))
-            .at_most(RUNS)
+        let name =
+            Name::of("calls").with("callers", calls.callers).with("opens", series(calls.opens));
+        let draws = format!("tactical calls of {}", calls.callers);
+        Cell::of(name, draws, move |seed| calls.plan(seed), measure).at_most(RUNS)
     }
 }
 
 impl Drawn for Calls {
     fn line(&self) -> Line {
-        match self.opens {
-            PassiveOpens::OnDemand => Line::new("on-demand", title(self.opens), Ink::Default),
-            PassiveOpens::Fixed(1) => Line::new("fixed-1", title(self.opens), Ink::Tcp),
-            PassiveOpens::Fixed(count) => {
-                Line::new(format!("fixed-{count}"), title(self.opens), Ink::Paper)
-            }
-        }
+        let ink = match self.opens {
+            PassiveOpens::OnDemand => Ink::Default,
+            PassiveOpens::Fixed(1) => Ink::Tcp,
+            PassiveOpens::Fixed(_) => Ink::Paper,
+        };
+        Line::new(series(self.opens), title(self.opens), ink)
     }
 
     fn x(&self) -> (f64, &'static str) {
         (self.callers as f64, "stations")
+    }
+}
+
+fn series(opens: PassiveOpens) -> String {
+    match opens {
+        PassiveOpens::OnDemand => "on-demand".to_owned(),
+        PassiveOpens::Fixed(count) => format!("fixed-{count}"),
     }
 }
 

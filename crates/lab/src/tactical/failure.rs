@@ -1,6 +1,6 @@
 //! The best initial timeout where needlines fail: figure 2.
 
-use super::brigade::{Assumed, M, Tcp, Trial, value};
+use super::brigade::{self, Assumed, M, Tcp, Trial, value};
 use super::initial::TUNED;
 use super::{GROUP, RUNS, assumptions};
 use crate::prelude::*;
@@ -101,9 +101,8 @@ fn vertex(x: &[f64], y: &[f64]) -> f64 {
 impl Place for Sweep {
     fn cell(&self) -> Cell {
         let sweep = *self;
-        Cell::new(format!("tactical {sweep:?}"), move |seed| sweep.run(seed))
-            .with_draws_of("tactical brigade")
-            .at_most(RUNS)
+        let name = brigade::name(self.failure, self.assumed).word("all-initial-rto");
+        Cell::new(name, brigade::DRAWS, move |seed| sweep.run(seed)).at_most(RUNS)
     }
 }
 

@@ -71,6 +71,16 @@ impl Case {
         }
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ring3 => "ring-of-3",
+            Self::Ring4 => "ring-of-4",
+            Self::Pairs => "pairs",
+            Self::Inward => "inward",
+            Self::Uneven => "uneven",
+        }
+    }
+
     fn words(self) -> &'static str {
         match self {
             Self::Ring3 => "three stations, each to the next",
@@ -90,8 +100,17 @@ impl Place for Fair {
     fn cell(&self) -> Cell {
         let place = *self;
         let Self(case, speed, ber) = place;
-        let name = format!("fair {case:?} {speed} {}", scientific(ber));
-        Cell::new(name, move |seed| place.outcome(seed)).at_most(RUNS)
+        let name = Name::of("fair").with("who", case.name()).with("rate", speed);
+        let name = name.with("ber", scientific(ber));
+        let case = match case {
+            Case::Ring3 => "Ring3",
+            Case::Ring4 => "Ring4",
+            Case::Pairs => "Pairs",
+            Case::Inward => "Inward",
+            Case::Uneven => "Uneven",
+        };
+        let draws = format!("fair {case} {speed} {}", scientific(ber));
+        Cell::new(name, draws, move |seed| place.outcome(seed)).at_most(RUNS)
     }
 }
 
@@ -146,7 +165,7 @@ fn judge(runs: &Runs<Fair>) -> Finding {
         let [least, share] = [LEAST, SHARE].map(|metric| number(runs.at(&place, metric).mean));
         let interval = index.ci95.map_or("-".to_owned(), number);
         rows.push(vec![what, mean, interval, least, share]);
-        let series = format!("{case:?} {}", scientific(ber));
+        let series = format!("{} {}", case.name(), scientific(ber));
         let line = Line::new(&series, &series, Ink::Default);
         let x = (f64::from(speed), BIT_S);
         points.push(Point { limit: Some(1.0), ..Point::new(line, x, (index, "Jain's index")) });

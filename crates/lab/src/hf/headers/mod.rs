@@ -54,7 +54,22 @@ impl Place for Scene {
         let work = move |seed| outcome(scene, seed);
         let Scene { speed, load, is_compressed } = scene;
         let with = if is_compressed { "with" } else { "without" };
-        Cell::new(format!("headers {load:?} {speed} {with}"), work).at_most(super::ALIKE)
+        let compressed = if is_compressed { "compressed" } else { "whole" };
+        let words = match load {
+            Load::Asked(octets) => format!("{octets}-answered"),
+            Load::Burst(octets) => format!("{octets}-at-once"),
+            Load::Lone(octets) => format!("{octets}-one-a-minute"),
+            Load::Transfer(octets) => format!("{octets}-by-tcp"),
+        };
+        let name = Name::of("headers").with("rate", speed).with("octets", words);
+        let name = name.with("headers", compressed);
+        let load = match load {
+            Load::Asked(octets) => format!("Asked({octets})"),
+            Load::Burst(octets) => format!("Burst({octets})"),
+            Load::Lone(octets) => format!("Lone({octets})"),
+            Load::Transfer(octets) => format!("Transfer({octets})"),
+        };
+        Cell::new(name, format!("headers {load} {speed} {with}"), work).at_most(super::ALIKE)
     }
 }
 

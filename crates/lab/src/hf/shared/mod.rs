@@ -113,7 +113,24 @@ impl Place for Shared {
         let Self(case, speed, stations) = *self;
         let most = if speed == WIDEBAND { 2 } else { RUNS };
         let work = move |seed| outcome(case, speed, stations, seed);
-        Cell::new(format!("shared {case:?} {speed} {stations}"), work).at_most(most)
+        let (words, label) = match case {
+            Case::Pair => ("pair", "Pair"),
+            Case::Flows => ("flows", "Flows"),
+            Case::Ring => ("ring", "Ring"),
+            Case::UrgentSame => ("urgent-same-way", "UrgentSame"),
+            Case::UrgentOther => ("urgent-other-way", "UrgentOther"),
+            Case::Priority(_) => ("priority", "Priority"),
+            Case::Turn => ("turn", "Turn"),
+            Case::Dead => ("dead", "Dead"),
+        };
+        let name = Name::of("shared").with("rate", speed).with("stations", stations);
+        let (name, label) = match case {
+            Case::Priority(priority) => {
+                (name.with(words, priority), format!("{label}({priority})"))
+            }
+            _ => (name.word(words), label.to_owned()),
+        };
+        Cell::new(name, format!("shared {label} {speed} {stations}"), work).at_most(most)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::quantity::BitRate;
+use base::quantity::{BitRate, Span};
 use base::time::Time;
 use sar::Profile;
 use sim::{InterfaceConfig, LinkConfig, channel, cnr};
@@ -222,10 +222,41 @@ impl Trial {
 impl Place for Trial {
     fn cell(&self) -> Cell {
         let trial = *self;
-        let Self { octets, hourly, site, purpose, .. } = trial;
-        Cell::of(format!("company {trial:?}"), move |seed| trial.plan(seed), measure)
-            .with_draws_of(&format!("company {octets} {hourly} {site:?} {purpose:?}"))
-            .at_most(RUNS)
+        let Self { carrier, octets, hourly, site, purpose, .. } = trial;
+        let (carrier, _) = carrier.series();
+        let name = Name::of("company").word(carrier).with("timeout", Span(trial.timeout()));
+        let name = name.with("octets", octets).with("hourly", hourly);
+        let name = match site {
+            Site::Net(stations) => name.with("stations", stations),
+            Site::Assumed(place) => name.with("assumed", ASSUMED[usize::from(place)].title),
+            Site::ClearPair => name.word("clear-pair"),
+            Site::FastLink => name.word("fast-link"),
+            Site::ToAll { stations, loss } => {
+                name.word("to-all").with("stations", stations).with("loss", format!("{loss}%"))
+            }
+        };
+        let name = name.when(purpose == Purpose::Choose, "to-choose");
+        let purpose = match purpose {
+            Purpose::Report => "Report",
+            Purpose::Choose => "Choose",
+        };
+        let draws = format!("company {octets} {hourly} {} {purpose}", site.draws());
+        Cell::of(name, draws, move |seed| trial.plan(seed), measure).at_most(RUNS)
+    }
+}
+
+impl Site {
+    /// Its label: see [`Cell::new`].
+    fn draws(self) -> String {
+        match self {
+            Self::Net(stations) => format!("Net({stations})"),
+            Self::Assumed(place) => format!("Assumed({place})"),
+            Self::ClearPair => "ClearPair".to_owned(),
+            Self::FastLink => "FastLink".to_owned(),
+            Self::ToAll { stations, loss } => {
+                format!("ToAll {{ stations: {stations}, loss: {loss} }}")
+            }
+        }
     }
 }
 
