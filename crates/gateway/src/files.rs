@@ -19,6 +19,8 @@ use crate::trust::{self, Owners};
 static KEEPER: OnceLock<Mutex<Keeper>> = OnceLock::new();
 /// The owners whose files the opening process may open for others.
 static TRUSTED: OnceLock<Owners> = OnceLock::new();
+/// Files that were opened while we might, until somebody asks for them.
+static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 /// Octets of the reason why a file was not opened, at most.
 pub const LONGEST_REASON: usize = 1_024;
 
@@ -45,6 +47,9 @@ pub fn open(path: &Path) -> io::Result<File> {
     };
     match (opened, KEEPER.get()) {
         (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {
+            if let Some(file) = take_held(path) {
+                return Ok(file);
+            }
             // Nothing is left half done when a thread panics.
             keeper.lock().unwrap_or_else(PoisonError::into_inner).open(path)
         }
@@ -68,6 +73,25 @@ pub fn trust(owners: Owners) {
 pub fn ask_at(way: OwnedFd) {
     // There was none before.
     let _ = KEEPER.set(Mutex::new(Keeper { way, asked: 0 }));
+}
+
+/// Opens files now, once each, for whoever asks for them when we may not open them any more. What is asked for at the
+/// start then comes at once, and not when the process that opens files has started.
+pub fn hold(paths: impl IntoIterator<Item = PathBuf>) {
+    let opened = paths.into_iter().filter_map(|path| Some((open(&path).ok()?, path)));
+    let opened = opened.map(|(file, path)| (path, file)).collect();
+    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+}
+
+/// Closes the files that nobody has asked for: later ones are opened anew.
+pub fn let_go() {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn take_held(path: &Path) -> Option<File> {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = held.iter().position(|(its, _)| its == path)?;
+    Some(held.swap_remove(place).1)
 }
 
 /// The files that something opens, or tries to.
@@ -156,6 +180,28 @@ mod tests {
     use nix::sys::time::{TimeVal, TimeValLike as _};
 
     use super::*;
+
+    #[test]
+    fn a_held_file_is_given_once_and_not_after_it_was_let_go() {
+        let path = std::env::temp_dir().join(format!("trackway-held-{}", std::process::id()));
+        let hold = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            super::hold([path.clone()]);
+            std::fs::remove_file(&path).unwrap();
+        };
+
+        hold("once");
+        let taken = take_held(&path).map(|mut file| {
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            text
+        });
+        assert_eq!(taken.as_deref(), Some("once"));
+        assert!(take_held(&path).is_none());
+        hold("not asked for");
+        let_go();
+        assert!(take_held(&path).is_none());
+    }
 
     #[test]
     fn pipes_are_read_if_they_are_handed_over_and_refused_by_name() {

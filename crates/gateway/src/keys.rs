@@ -111,7 +111,7 @@ pub fn open(path: &Path) -> Result<File, KeyFile> {
     })?;
     // Of the file that is read, should the name be another's by now.
     let metadata = file.metadata()?;
-    let is_own_group = own_group() == Some(metadata.gid());
+    let is_own_group = || own_group() == Some(metadata.gid());
     is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw(), is_own_group)?;
     Ok(file)
 }
@@ -144,10 +144,15 @@ fn own_group() -> Option<u32> {
     trust::private_group(user).map(Gid::as_raw)
 }
 
-/// The permissions of the file's group count as the user's own if `is_own_group`; the group may only read.
-fn is_private(mode: u32, owner: u32, user: u32, is_own_group: bool) -> Result<(), KeyFile> {
-    let others = if is_own_group { 0o037 } else { 0o077 };
-    if mode & others != 0 {
+/// The permissions of the file's group count as the user's own if `is_own_group`, which is asked where it matters: it
+/// looks through all accounts. The group may only read.
+fn is_private(
+    mode: u32,
+    owner: u32,
+    user: u32,
+    is_own_group: impl FnOnce() -> bool,
+) -> Result<(), KeyFile> {
+    if mode & 0o037 != 0 || (mode & 0o077 != 0 && !is_own_group()) {
         return Err(KeyFile::Open { mode });
     }
     if owner == 0 || owner == user { Ok(()) } else { Err(KeyFile::Foreign { owner, user }) }
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_group_of_the_gateways_user_reads_a_key_and_does_no_more() {
-        let allowed = |mode, is_own_group| is_private(mode, 0, 1000, is_own_group).is_ok();
+        let allowed = |mode, is_own_group| is_private(mode, 0, 1000, || is_own_group).is_ok();
 
         assert_eq!([0o640, 0o440, 0o600].map(|mode| allowed(mode, true)), [true; 3]);
         assert_eq!([0o660, 0o650, 0o644, 0o641].map(|mode| allowed(mode, true)), [false; 4]);
@@ -231,13 +236,13 @@ mod tests {
 
     #[test]
     fn a_key_file_of_another_user_is_refused() {
-        assert!(is_private(0o600, 0, 1000, false).is_ok());
-        assert!(is_private(0o400, 1000, 1000, false).is_ok());
+        assert!(is_private(0o600, 0, 1000, || false).is_ok());
+        assert!(is_private(0o400, 1000, 1000, || false).is_ok());
         for (owner, user, remedy) in [
             (1001, 1000, "chown it to 1000 or root"),
             (1000, 0, "chown it to root: it is read by root"),
         ] {
-            let refused = is_private(0o600, owner, user, false).unwrap_err().to_string();
+            let refused = is_private(0o600, owner, user, || false).unwrap_err().to_string();
             assert!(refused.contains(&format!("user {owner}")), "{refused}");
             assert!(refused.contains(remedy), "{refused}");
         }

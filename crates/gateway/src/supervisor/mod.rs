@@ -45,6 +45,7 @@ use tracing::{info, warn};
 use crate::config::{Config, Level};
 use crate::doctor::{self, Finding, Rounds};
 use crate::events::Recent;
+use crate::files;
 use crate::legacy::Legacy;
 use crate::linux::account::{self, Account};
 use crate::linux::{belongings, rights, seccomp};
@@ -150,6 +151,7 @@ pub fn run(
     warn_of(&supervisor.config);
     let left = supervisor.legacy.names();
     supervisor.start_all()?;
+    files::let_go();
     supervisor.settle_legacy(&left);
     supervisor.rounds = examine(&supervisor.config, &supervisor.observer);
     tell_rights(account.as_ref(), confined);
@@ -188,6 +190,9 @@ fn settle(
 ) -> anyhow::Result<()> {
     if let Some(account) = account {
         belongings::prepare(config, account)?;
+        if files::is_lasting(file) {
+            files::hold(files::opened_by(|| Config::read(file)));
+        }
         keeper::start(file, account)?;
         keeper::start_for_folder(account, group, control)?;
     }
