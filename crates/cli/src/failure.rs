@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::error::ErrorKind;
 #[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
 use settings::plain::without_numbers;
@@ -74,21 +75,44 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Ends like clap for a refused command line: with help, the version, or the mistake; a key written in the place of
-/// an option or a value is not repeated.
-pub fn refuse(said: &clap::Error) -> ExitCode {
+/// What the standard library says of a number that it cannot read, and what a user may write.
+const NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "a whole number is expected"),
+    ("cannot parse integer from empty string", "a whole number is expected"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("invalid float literal", "a number is expected"),
+];
+
+/// Ends like clap for a refused command line of `program`: with help, the version, or the mistake and what is allowed;
+/// a key written in the place of an option or a value is not repeated.
+pub fn refuse(said: &clap::Error, program: &clap::Command) -> ExitCode {
     if !said.use_stderr() {
         // Help and the version, which repeat nothing that was given.
         said.exit();
     }
     let text = said.render().to_string();
-    match settings::secret::redact(&text) {
-        Cow::Borrowed(_) => said.exit(),
-        Cow::Owned(text) => {
-            let _ = write!(terminal::err(), "{text}");
+    let mut plain = text.clone();
+    for (theirs, ours) in NUMBERS {
+        plain = plain.replace(theirs, ours);
+    }
+    if said.kind() == ErrorKind::InvalidSubcommand && !plain.contains("tip:") {
+        plain = plain.replacen("\n\n", &format!("; there are {}\n\n", commands(program)), 1);
+    }
+    match settings::secret::redact(&plain) {
+        Cow::Borrowed(plain) if plain == text => said.exit(),
+        plain => {
+            let _ = write!(terminal::err(), "{plain}");
             ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// The commands of the command that was written last.
+fn commands(program: &clap::Command) -> String {
+    let written = std::env::args().skip(1);
+    let last = written.fold(program, |last, word| last.find_subcommand(word).unwrap_or(last));
+    let all = last.get_subcommands().filter(|it| !it.is_hide_set());
+    all.map(clap::Command::get_name).collect::<Vec<_>>().join(", ")
 }
 
 fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -95,7 +95,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(said) => return failure::refuse(&said),
+        Err(said) => return failure::refuse(&said, &Cli::command()),
     };
     let outcome = match cli.command {
         #[cfg(feature = "laboratory")]

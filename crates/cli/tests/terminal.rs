@@ -11,6 +11,27 @@ const SECRETS: [&str; 2] = [
 ];
 
 #[test]
+fn a_refused_command_line_says_what_is_allowed() {
+    let folder = std::env::temp_dir();
+    for (words, told) in [
+        (&["init", "foo"][..], "'foo'; there are hbh, hf, manet, messages, tunnel\n"),
+        (&["bench", "--json", "foo"], "'foo'; there are codec, hbh, "),
+        (&["statos"], "'status'"),
+        (&["sim", "run", "x.toml", "--seed", "x"], "'--seed <N>': a whole number is expected\n"),
+        (
+            &["sim", "run", "x", "--seed", "99999999999999999999"],
+            "'--seed <N>': the number is too large\n",
+        ),
+    ] {
+        let refused = trackway(&folder, words);
+
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
 fn a_secret_in_place_of_a_word_of_any_command_is_not_repeated() {
     let folder = std::env::temp_dir().join(format!("trackway-words-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

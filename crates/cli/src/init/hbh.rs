@@ -10,6 +10,7 @@ use super::question::Question;
 
 /// Radios that lose packets: hop-by-hop reliability, the same file and key on every node.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway init hbh --interface wlan0 --out node")]
 pub struct Args {
     /// The radio's interface on each node.
     #[arg(long, value_name = "NAME")]

@@ -12,6 +12,9 @@ use crate::failure::misuse;
 
 /// Two sites with HF modems: a STANAG 5066 node on each modem, and TCP by HF-PEP, for members of a group.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  trackway init hf --modem-here 192.0.2.7:3000 --modem-there 192.0.2.8:3000 \\
+      --networks-here 10.1.0.0/16 --networks-there 10.2.0.0/16 --out hf")]
 pub struct Args {
     /// This end's modem.
     #[arg(long, value_name = "IP:PORT")]

@@ -6,6 +6,7 @@ use super::hbh::{ask_interface, copies, group_key, section};
 
 /// Radios that move: OLSR finds routes, and HBH repairs each hop; the same file and key on every node.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  trackway init manet --interface wlan0 --out node")]
 pub struct Args {
     /// The radio's interface on each node; it has an IPv4 address of its own.
     #[arg(long, value_name = "NAME")]

@@ -9,6 +9,9 @@ use crate::failure::misuse;
 
 /// Messages on a slow net: each host keeps a message until its destination has it.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  trackway init messages --here 10.9.0.1 --there 10.9.0.2 --out node"
+)]
 pub struct Args {
     /// This host's address on the net.
     #[arg(long, value_name = "IP")]

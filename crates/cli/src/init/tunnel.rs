@@ -20,6 +20,8 @@ use crate::failure::misuse;
 /// Without --peer, files for both ends are written, with both private keys. With the line of another end, which its own
 /// `trackway init tunnel` has printed, files for this end alone: no private key travels.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  trackway init tunnel --here 192.0.2.1 --there 192.0.2.2 --networks-there 10.2.0.0/16 --out tunnel")]
 pub struct Args {
     /// Where this end is reached, with a port if that is not 51900; "none" if it only calls.
     #[arg(long, value_name = "IP[:PORT]")]
