@@ -10,6 +10,7 @@
 //! `trackway down`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -64,6 +65,21 @@ pub struct Hop {
     pub via: Option<Ipv4Addr>,
     /// Octets of the longest packet, if less than the interface's.
     pub mtu: Option<u32>,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} metric {}", self.address, self.bits, self.metric)
+    }
+}
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(via) = self.via {
+            write!(f, "via {via} ")?;
+        }
+        write!(f, "dev {}", self.interface)
+    }
 }
 
 /// The outcome of an order.
@@ -270,7 +286,7 @@ impl Fib {
             }
             Err(error) => {
                 self.stats.routes_refused += 1;
-                debug!(?target, ?hop, %error, "route refused");
+                debug!(%target, %hop, %error, "route refused");
                 Outcome::Refused
             }
         }
@@ -283,7 +299,7 @@ impl Fib {
             Ok(()) => self.stats.routes_removed += 1,
             // The route went with its interface or its address.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            Err(error) => debug!(?target, ?hop, %error, "route not removed"),
+            Err(error) => debug!(%target, %hop, %error, "route not removed"),
         }
     }
 
@@ -438,6 +454,14 @@ fn parse(message: Message<'_>) -> Option<(u8, Found)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_route_is_told_as_ip_tells_it() {
+        let target = Target { address: Ipv4Addr::new(10, 2, 0, 0), bits: 16, metric: 500 };
+        let hop = Hop { interface: 3, via: Some(Ipv4Addr::new(10, 0, 0, 1)), mtu: None };
+
+        assert_eq!(format!("{target} {hop}"), "10.2.0.0/16 metric 500 via 10.0.0.1 dev 3");
+    }
 
     /// A message about a route of IPv4 in the main table.
     fn route(to: &str, protocol: u8, kind: u8) -> Vec<u8> {

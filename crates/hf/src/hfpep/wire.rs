@@ -19,6 +19,7 @@
 //! Points left open by the published figure are decided here and written down in `docs/guide/hfpep.md`: the magic
 //! number, version 0, and that ports and addresses are there unless an Auth ID says where to go.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::slep::Source;
@@ -59,6 +60,15 @@ pub enum Target {
     },
     /// To whoever this Auth ID stands for at the far end.
     AuthId(String),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address { source, destination } => write!(f, "{destination} for {source}"),
+            Self::AuthId(id) => f.write_str(id),
+        }
+    }
 }
 
 /// What the far end needs to know to speak TLS with the target.

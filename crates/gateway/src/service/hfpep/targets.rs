@@ -68,7 +68,7 @@ impl Targets {
     /// Why there is no connection.
     pub fn start(&mut self, now: Time, end: End, opening: &Opening) -> Result<Wire, Reason> {
         self.begin(now, end, opening).inspect_err(|reason| {
-            debug!(%reason, ?opening, "no connection to the target");
+            debug!(%reason, target = %opening.target, "no connection to the target");
             self.counters.targets_unknown += u64::from(*reason == Reason::NO_SERVICE);
         })
     }
