@@ -244,7 +244,6 @@ impl Router for Ospf {
             port.interface = interface.clone();
         }
         self.originate_soon();
-        self.is_outdated = true;
         self.settle(now);
         self.calculate(now);
     }
@@ -991,9 +990,11 @@ impl Ospf {
 // Makes the router's own LSA (RFC 2328, 12.4 and 13.4).
 
 impl Ospf {
-    /// Says that the router's own LSA may have changed.
+    /// Says that the router's own LSA may have changed. Its routes may even if the LSA has not: a neighbour that is back
+    /// before the next LSA was due leaves none.
     fn originate_soon(&mut self) {
         self.origination.is_wanted = true;
+        self.is_outdated = true;
     }
 
     /// Makes a new instance of the router's own LSA if that is due and needed.
