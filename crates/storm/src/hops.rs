@@ -9,9 +9,9 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::time::Duration;
 
 use base::ethernet::Mac;
-use base::ip::{Header, decrement_ttl};
+use base::ip::{Header, V4_HEADER, V6_HEADER, decrement_ttl, udp};
 use base::rng::Rng;
-use base::tcp::Flags;
+use base::tcp::{self, Flags};
 use base::time::{Time, earliest};
 use hbh::auth::{GroupKey, KEY, TRAILER};
 use hbh::host::{self, Event, Host, Interface, NextHop};
@@ -26,8 +26,8 @@ use crate::offered::{self, Content, Offered};
 const BURST: std::ops::Range<usize> = 1..40;
 /// Octets of the longest packet on a course's links.
 const MTUS: std::ops::Range<usize> = 576..1_501;
-/// Flows from one node to another.
-const FLOWS: u16 = 3;
+/// Flows from one node to another: as many as make a node drop packets of its longest queues.
+const FLOWS: u16 = 8;
 /// The flow of probes, and the flow beside the probes that fills the queues.
 const PROBES: u16 = FLOWS;
 const BESIDE: u16 = FLOWS + 1;
@@ -102,6 +102,8 @@ pub struct Hops {
     round_trip: Duration,
     /// Restarts, neighbours that went down, and changes of routes: each may bring a packet on its way a second time.
     mishaps: u32,
+    /// What was counted before the last of them.
+    counted_before: u64,
     /// Late copies of frames that may bring a packet again.
     late_copies: u32,
     flips: u32,
@@ -151,6 +153,7 @@ impl Hops {
             slot,
             round_trip,
             mishaps: 0,
+            counted_before: 0,
             late_copies: 0,
             flips: 0,
             frames: BTreeMap::new(),
@@ -200,14 +203,23 @@ impl Hops {
         number
     }
 
+    /// Octets that fit into a packet beside its headers and those of HBH.
+    fn longest(&self, transport: usize) -> usize {
+        let ip = if self.network.address(0).is_ipv4() { V4_HEADER } else { V6_HEADER };
+        let seal = if self.config.key.is_some() { TRAILER } else { 0 };
+        self.mtu - ip - transport - OVERHEAD - seal
+    }
+
     /// A burst of one flow.
     fn burst(&mut self, now: Time, node: usize, to: usize, rng: &mut Rng) {
         let flow = u16::try_from(choice(rng, FLOWS.into())).expect("a few");
-        let most = self.mtu - offered::HEADERS - OVERHEAD - TRAILER;
         let is_tcp = rng.chance(0.4);
+        let most = self.longest(if is_tcp { tcp::HEADER } else { udp::HEADER });
         let is_of_acks = is_tcp && rng.chance(0.3);
         for _ in 0..log_count(rng, BURST) {
-            let mut content = Content::Datagram(log_count(rng, offered::SHORTEST..most));
+            // Many packets fill the link's MTU.
+            let len = log_count(rng, offered::SHORTEST..most);
+            let mut content = Content::Datagram(if 2 * len < most { len } else { most });
             if is_tcp {
                 let place = self.places.entry((node, to, flow)).or_insert(0);
                 let mut flags = Flags::ACK;
@@ -216,8 +228,7 @@ impl Hops {
                 } else if rng.chance(0.02) {
                     flags = Flags::ACK | [Flags::FIN, Flags::RST][choice(rng, 2)];
                 }
-                let len =
-                    if is_of_acks || !flags.has(Flags::ACK) { 0 } else { log_count(rng, 1..most) };
+                let len = if is_of_acks || !flags.has(Flags::ACK) { 0 } else { len };
                 // Some segments are repeats, of a part of what was sent.
                 let back = if rng.chance(0.1) { choice(rng, 3_000) } else { 0 };
                 let seq = place.saturating_sub(u32::try_from(back).expect("thousands"));
@@ -331,7 +342,7 @@ impl Hops {
         let mut wait = ACQUAINTED;
         let mut number = None;
         if is_ready {
-            let most = self.mtu - offered::HEADERS - OVERHEAD - TRAILER;
+            let most = self.longest(udp::HEADER);
             // Packets that wait for longer than their lifetime are dropped.
             let fits = self.is_roomy && self.promptness() < self.config.core.lifetime;
             if fits && self.nodes.iter().all(|node| node.host.is_some()) {
@@ -359,8 +370,15 @@ impl Hops {
                 && packet.mishaps == self.mishaps
         };
         let missing = self.packets.iter().filter(is_missing).count() as u64;
+        let counted = self.counted() - self.counted_before;
+        (missing > counted)
+            .then(|| format!("uncounted: {missing} packets are gone, {counted} counted"))
+    }
+
+    /// Packets that counters say are gone.
+    fn counted(&self) -> u64 {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        let counted: u64 = hosts
+        hosts
             .map(|host| {
                 let hbh::Stats { intake, sent, received, .. } = host.relay().stats();
                 intake.packets_absorbed
@@ -372,9 +390,12 @@ impl Hops {
                     + sent.data_superseded
                     + received.segments_contained
             })
-            .sum();
-        (missing > counted)
-            .then(|| format!("uncounted: {missing} packets are gone, {counted} counted"))
+            .sum()
+    }
+
+    fn note_mishap(&mut self) {
+        self.mishaps += 1;
+        self.counted_before = self.counted();
     }
 }
 
@@ -473,10 +494,10 @@ impl Cores for Hops {
     }
 
     fn restart(&mut self, now: Time, node: usize, mut rng: Rng) -> Kept {
-        self.mishaps += 1;
         let is_plain = rng.chance(0.2);
         let host = (!is_plain).then(|| self.host(now, node, rng));
         self.nodes[node] = Node::new(host);
+        self.note_mishap();
         Ok(())
     }
 
@@ -484,13 +505,12 @@ impl Cores for Hops {
         if self.nodes[node].probe_at.is_some_and(|at| at <= now) {
             self.probe(now, node);
         }
-        let Node { host: Some(host), hellos, learns_at, .. } = &mut self.nodes[node] else {
-            return;
-        };
+        let Node { host: Some(host), learns_at, .. } = &mut self.nodes[node] else { return };
         if learns_at.take_if(|at| *at <= now).is_some() {
             host.handle_route_change(now);
-            self.mishaps += 1;
+            self.note_mishap();
         }
+        let Node { host: Some(host), hellos, .. } = &mut self.nodes[node] else { return };
         host.handle_timeout(now);
         // A host asks for a timeout until its hellos are taken.
         let mut hello = Vec::new();
@@ -508,7 +528,9 @@ impl Cores for Hops {
     fn poll(&mut self, now: Time, node: usize) -> Result<bool, String> {
         let Some(host) = &mut self.nodes[node].host else { return Ok(false) };
         if let Some(event) = host.poll_event() {
-            self.mishaps += u32::from(matches!(event, Event::Down { .. }));
+            if matches!(event, Event::Down { .. }) {
+                self.note_mishap();
+            }
             return Ok(true);
         }
         if host.needs_routes() {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use base::ip::{Header, protocol, udp};
-use base::tcp::{self, Flags, Segment};
+use base::tcp::{Flags, Segment};
 
 use crate::network::Network;
 
@@ -13,8 +13,6 @@ const FIRST_PORT: u16 = 1_000;
 const BEFORE_NUMBER: usize = 8;
 /// Octets of the shortest datagram's content: the number.
 pub const SHORTEST: usize = 4;
-/// Octets of headers at most.
-pub const HEADERS: usize = base::ip::V6_HEADER + tcp::HEADER;
 
 /// A packet that a user handed to a node.
 #[derive(Clone, Copy, Debug)]
