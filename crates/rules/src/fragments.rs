@@ -80,3 +80,31 @@ impl Fragments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::ip::{Spec, protocol};
+
+    use super::*;
+
+    #[test]
+    fn sources_are_forgotten_with_their_last_packet() {
+        let mut fragments = Fragments::default();
+        for number in 0..2 * u32::try_from(LIMIT).unwrap() {
+            let source = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+            let mut packet = Vec::new();
+            Spec::new(source, IpAddr::from([10, 9, 0, 1]), protocol::UDP).emit(0, &mut packet);
+            let header = Header::parse(&packet).unwrap();
+            let fragment =
+                Fragment { offset: 0, more: true, ident: 7, kind: protocol::UDP, start: 0 };
+
+            fragments.handle_first(
+                &header,
+                fragment,
+                Decided { rule: None, is_split: false, headers: 8 },
+            );
+        }
+
+        assert_eq!((fragments.decided.len(), fragments.by_source.len()), (LIMIT, LIMIT));
+    }
+}

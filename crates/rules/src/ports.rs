@@ -124,6 +124,8 @@ mod tests {
         assert!(ports(&["80-95"]).cover(&ports(&["80-85", "86-95"])));
         assert!(ports(&["80-85", "86-95"]).cover(&ports(&["80-95"])));
         assert!(!ports(&["80-95"]).cover(&ports(&[])));
+        assert!(!ports(&["80-85"]).cover(&ports(&["83-90"])));
+        assert!(!ports(&["80-85"]).cover(&ports(&["75-83"])));
         assert!(ports(&[]).fit(None) && !ports(&["0-65535"]).fit(None));
     }
 

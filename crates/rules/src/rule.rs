@@ -201,4 +201,10 @@ mod tests {
     fn each_row_sets_what_it_says() {
         prove(&PARAMETERS, &[Options::default()]);
     }
+
+    #[test]
+    fn a_name_that_is_not_allowed_says_so() {
+        assert_eq!(check("web-2"), Ok(()));
+        assert_eq!(check("a b"), Err(format!("\"a b\" is not allowed: {NAME}")));
+    }
 }

@@ -88,6 +88,43 @@ fn what_is_disabled_is_refused_and_what_is_blocked_stays_so() {
 }
 
 #[test]
+fn a_rule_may_select_a_class_of_traffic() {
+    let mut table = table(vec![rule("voice", |it| it.dscps = vec![46])]);
+    let mut packet = Vec::new();
+    Spec::new(ip("10.1.2.3"), ip("10.9.0.1"), protocol::ICMP).emit(8, &mut packet);
+    packet.extend([0; 8]);
+    packet[1] = 46 << 2;
+    rewrite_v4_checksum(&mut packet[..20]);
+
+    let decision = table.handle_packet(&Header::parse(&packet).unwrap(), &packet, None);
+
+    assert_eq!(tell(&decision), "voice: ipclient");
+}
+
+#[test]
+fn protocols_have_names_and_numbers() {
+    for (protocol, name, numbers) in [
+        (Protocol::TCP, "tcp", [6, 6]),
+        (Protocol::UDP, "udp", [17, 17]),
+        (Protocol::Icmp, "icmp", [1, 58]),
+        (Protocol::Number(47), "protocol 47", [47, 47]),
+    ] {
+        assert_eq!(protocol.to_string(), name);
+        assert_eq!([true, false].map(|is_v4| protocol.number(is_v4)), numbers);
+    }
+}
+
+#[test]
+fn names_are_short_and_plain() {
+    for text in ["a", "web-2", &"x".repeat(32)] {
+        assert!(is_name(text), "{text}");
+    }
+    for text in ["", "a b", "a_b", "\u{e4}", &"x".repeat(33)] {
+        assert!(!is_name(text), "{text}");
+    }
+}
+
+#[test]
 fn icmp_is_of_both_versions_and_has_no_ports() {
     let mut table = table(vec![
         rule("ports", |it| it.destination_ports = ports(&["0-65535"])),
@@ -177,9 +214,14 @@ fn a_fragment_whose_first_was_not_seen_is_blocked_where_a_rule_may_block_its_pac
         Rule { selector: Selector { destinations, ..rule.selector }, ..rule }
     };
     let all = || Rule { action: Action::Block(Refusal::Silent), ..rule("all", |_| ()) };
+    let answers = || Rule {
+        action: Action::Block(Refusal::Silent),
+        ..rule("dns", |it| it.source_ports = ports(&["53"]))
+    };
     let (blocked, passed) = ("dns: Silent Blocked", "-: ipclient");
     for (rules, expected) in [
         (vec![dns(true)], [blocked, blocked]),
+        (vec![answers()], [blocked, blocked]),
         (vec![Rule { is_enabled: false, ..dns(false) }], ["dns: Reset RuleDisabled"; 2]),
         (vec![elsewhere(dns(true))], [passed, passed]),
         // A rule that would let the packet pass does not match.
@@ -209,6 +251,7 @@ fn no_fragment_writes_into_the_headers_that_were_judged() {
     let (options, passed) = ([protocol::TCP, 0, 1, 4, 0, 0, 0, 0], "-: ipclient");
     let web = [&[0x13, 0x88, 0, 80][..], &[0; 16]].concat();
     let both = [&options[..], &web, &[0; 12]].concat();
+    let udp = [0x13, 0x88, 0, 53, 0, 16, 0, 0];
     for (is_v4, pieces) in [
         // RFC 1858, 3: the rest of TCP's header is in the second fragment.
         (true, vec![(0, 6, &web[..8], unreadable), (1, 6, &web[8..16], unreadable)]),
@@ -216,6 +259,17 @@ fn no_fragment_writes_into_the_headers_that_were_judged() {
         (
             true,
             vec![(0, 6, &web[..], passed), (1, 6, &web[..8], unreadable), (3, 6, &[0; 8], passed)],
+        ),
+        // A fragment may begin where the header ends.
+        (true, vec![(0, 17, &udp[..], passed), (1, 17, &[0; 8], passed)]),
+        // The headers of two packets with one identification.
+        (
+            false,
+            vec![
+                (0, 60, &both[..], passed),
+                (0, 17, &udp[..], passed),
+                (2, 60, &[0; 8], unreadable),
+            ],
         ),
         // RFC 7112: the first fragment has extension headers alone, the second the ports that are blocked.
         (
@@ -238,6 +292,7 @@ fn no_fragment_writes_into_the_headers_that_were_judged() {
             action: block,
             ..rule("block", |it| it.destination_ports = ports(&["443"]))
         }]);
+        let count = pieces.len() as u64;
         for (place, kind, octets, expected) in pieces {
             let piece = piece(is_v4, place, kind, octets);
             let header = Header::parse(&piece).unwrap();
@@ -246,7 +301,7 @@ fn no_fragment_writes_into_the_headers_that_were_judged() {
         }
         let hits: u64 = table.counters().map(|(_, it)| it.hits).sum();
         let Stats { fragments_overlapping, packets_headless, .. } = table.stats();
-        assert!(hits + fragments_overlapping + packets_headless > 0);
+        assert_eq!(hits + fragments_overlapping + packets_headless, count);
     }
 }
 
@@ -279,6 +334,26 @@ fn rules_that_stay_go_on_counting() {
 
     let hits: Vec<_> = table.counters().map(|(name, it)| (name, it.hits)).collect();
     assert_eq!(hits, [(Some("c"), 0), (Some("a"), 1), (None, 0)]);
+}
+
+#[test]
+fn counters_add_up() {
+    let mut sum = Counters { hits: 1, octets: 100, blocked: 1 };
+
+    sum += Counters { hits: 2, octets: 30, blocked: 1 };
+
+    assert_eq!(sum, Counters { hits: 3, octets: 130, blocked: 2 });
+}
+
+#[test]
+fn a_rule_is_found_by_its_name() {
+    let rules = vec![rule("a", |_| ()), rule("b", |_| ())];
+    let mut config = Config { rules, ..Config::default() };
+
+    config.find_mut("b").expect("it is there").is_enabled = false;
+
+    assert_eq!(config.rules.iter().map(|it| it.is_enabled).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(config.find_mut("c"), None);
 }
 
 #[test]
@@ -322,13 +397,22 @@ fn what_no_flow_can_fit_is_found() {
     let check = |change: fn(&mut Selector)| rule("x", change).selector.check();
 
     assert_eq!(check(|_| ()), Ok(()));
+    assert_eq!(check(|it| it.sources = networks(&["10.0.0.0/8"])), Ok(()));
     assert_eq!(
         check(|it| {
-            it.protocol = Some(Protocol::Icmp);
+            it.protocol = Some(Protocol::TCP);
             it.source_ports = ports(&["1"]);
         }),
-        Err(Impossible::NoPorts)
+        Ok(())
     );
+    for set in [
+        |it: &mut Selector| it.source_ports = ports(&["1"]),
+        |it: &mut Selector| it.destination_ports = ports(&["1"]),
+    ] {
+        let mut selector = Selector { protocol: Some(Protocol::Icmp), ..Selector::default() };
+        set(&mut selector);
+        assert_eq!(selector.check(), Err(Impossible::NoPorts));
+    }
     assert_eq!(
         check(|it| {
             it.sources = networks(&["10.0.0.0/8"]);
