@@ -34,6 +34,8 @@ const QUEUE: usize = 100;
 const CHANGES: f64 = 0.3;
 /// After this time of calm, OLSR and OSPF know the network.
 const SETTLED: Duration = Duration::from_secs(300);
+/// A message of OLSR may say that it holds for so long, and one that a stranger sends in a node's name holds as well.
+const FORGED: Duration = Duration::from_secs(4_000);
 /// AODV takes for granted that no message is older than its delete period; with a margin for routes told on.
 const OLDEST: Duration = Duration::from_secs(1);
 
@@ -80,6 +82,8 @@ pub struct Routes {
     nodes: Vec<Node>,
     /// Since when routes of DSDV go round in a circle through a node that has started again.
     circle_since: Option<Time>,
+    /// Whether a stranger has sent a message in a node's name.
+    is_forged: bool,
     is_calm: bool,
     fault: Option<String>,
 }
@@ -95,6 +99,7 @@ impl Routes {
             network: Network::draw(course.nodes, rng),
             nodes: Vec::new(),
             circle_since: None,
+            is_forged: false,
             is_calm: false,
             fault: None,
         };
@@ -292,7 +297,7 @@ impl Head {
 }
 
 impl Cores for Routes {
-    const CALM: Duration = Duration::from_secs(3_600);
+    const CALM: Duration = Duration::from_secs(4_200);
     const IS_OPEN: bool = true;
 
     fn act(&mut self, now: Time, node: usize, rng: &mut Rng) -> Kept {
@@ -331,6 +336,7 @@ impl Cores for Routes {
             let from = self.neighbour(node, other);
             let arrival = Arrival { from, is_unicast: head.is_unicast, ttl: head.ttl };
             self.nodes[node].router.handle_message(now, &arrival, rest);
+            self.is_forged = true;
         }
     }
 
@@ -418,7 +424,8 @@ impl Cores for Routes {
 
     fn calm(&mut self, now: Time, node: usize) -> Kept {
         self.is_calm = true;
-        self.nodes[node].settles_at = Some(now + SETTLED);
+        let holds = self.protocol == Protocol::Olsr && self.is_forged;
+        self.nodes[node].settles_at = Some(now + if holds { FORGED } else { SETTLED });
         Ok(())
     }
 

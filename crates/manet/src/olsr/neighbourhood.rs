@@ -21,6 +21,8 @@ pub struct Neighbourhood {
     links: BTreeMap<Neighbour, Link>,
     /// The symmetric neighbours by their main addresses.
     symmetric: BTreeMap<Ipv4Addr, Known>,
+    /// Their ends of the symmetric links, each with a route: a neighbour may have several.
+    ends: BTreeSet<Neighbour>,
     /// Symmetric neighbours of our neighbours. Keys: the main address of the neighbour, and the address in the
     /// neighbour's HELLO; the owner of the second may become known later.
     two_hop: Soft<(Ipv4Addr, Ipv4Addr), ()>,
@@ -67,6 +69,7 @@ impl Neighbourhood {
         Self {
             links: BTreeMap::new(),
             symmetric: BTreeMap::new(),
+            ends: BTreeSet::new(),
             two_hop: Soft::new(config.bounds.two_hop),
             selectors: Soft::new(config.bounds.links),
             relays: BTreeSet::new(),
@@ -182,11 +185,13 @@ impl Neighbourhood {
     /// Recalculates the symmetric neighbours, and forgets two-hop neighbours reported by former ones.
     fn settle(&mut self) {
         let mut symmetric = BTreeMap::new();
+        let mut ends = BTreeSet::new();
         for (&via, link) in self.links.iter().filter(|(_, link)| link.is_symmetric()) {
             let known = Known { willingness: link.willingness, via };
             symmetric.entry(link.main).or_insert(known);
+            ends.insert(via);
         }
-        if symmetric == self.symmetric {
+        if symmetric == self.symmetric && ends == self.ends {
             return;
         }
         self.changes.is_reach = true;
@@ -195,6 +200,7 @@ impl Neighbourhood {
             self.changes.is_selectors |= self.selectors.remove(main);
         }
         self.symmetric = symmetric;
+        self.ends = ends;
     }
 
     /// Chooses the relays; whether they are others than before.
