@@ -180,6 +180,18 @@ impl Owner {
         }
     }
 
+    /// The service's table of nftables that stays when the process is killed.
+    #[must_use]
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Tunnel => "trackway_tunnel",
+            Self::IpClient => "trackway_ipclient",
+            Self::Gre => "trackway_gre",
+            Self::HfPep => "trackway_hfpep",
+            Self::Sar => "trackway_sar",
+        }
+    }
+
     /// The service's place in [`Self::ALL`].
     pub(crate) fn position(self) -> u8 {
         match self {

@@ -97,11 +97,11 @@ pub static OVERRULED: Kind = Kind {
     follows: &["route-missing", "service-down", "interface-missing"],
     delay: LATER,
 };
-/// The table that keeps out forged packets is missing.
+/// A table that drops packets in clear is missing.
 pub static UNFENCED: Kind = Kind {
     code: "not-kept-out",
     severity: Severity::High,
-    meaning: "Packets in clear in the name of hosts behind a device are not kept out.",
+    meaning: "Packets that come or leave in clear, and must not, are not dropped.",
     follows: &[],
     delay: AT_ONCE,
 };

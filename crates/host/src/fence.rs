@@ -1,5 +1,8 @@
-//! Drops packets that arrive in clear with source addresses behind one of our devices, or for the device's own
-//! addresses.
+//! Keeps a service's table of nftables, which drops packets that would come or leave in clear.
+//!
+//! A service without devices says itself what its table holds: packets that would leave in clear while the service
+//! stands still. In front of devices the table drops packets that arrive in clear with source addresses behind a
+//! device, or for the device's own addresses:
 //!
 //! ```text
 //!   prerouting ─┬ by a device of ours, or from this host ─────────────────────────────────────▶ passes
@@ -13,7 +16,8 @@
 //! wants from there by its own interfaces.
 //!
 //! The table belongs to the service, and stays when the process is killed: the networks are refused then, and
-//! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`.
+//! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`. Somebody
+//! else's changes are undone.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -34,10 +38,13 @@ use crate::netlink::{Message, Netlink, Request};
 use crate::nft::{self, TableChanges};
 
 const FAMILY: &str = "inet";
+/// What a rule does with a packet that would come or leave in clear.
+pub const DROP: &str = "counter name in-clear drop";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";
 /// Prefix of the seal's name: a counter that counts nothing. A hash of the table's content follows.
 const SEAL: &str = "content-";
+const UNDROPPED: &str = "packets that come in clear in the name of peers are not kept out";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
@@ -61,19 +68,35 @@ const CONTENT: [(u16, &[u16]); 3] = [
     (NFT_MSG_GETRULE, &[NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_EXPRESSIONS]),
 ];
 
-/// The nftables table of a service that keeps out packets in clear.
+/// What a service's table holds besides the counter of dropped packets.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Content {
+    /// The orders that make its sets, chains and rules. Carried out again after the rules were removed, they must leave
+    /// sets and chains as they are.
+    pub orders: Vec<String>,
+    /// Its sets that begin with the elements of the same sets in [`nft::TABLE`]: somebody may remove the one table while
+    /// the other one stays.
+    pub inherited: Vec<String>,
+    /// What the table is for, for an operator who lacks it: packets that are not dropped.
+    pub undropped: &'static str,
+    /// What the kernel must have.
+    pub needs: &'static str,
+}
+
+/// The table of a service.
 #[derive(Debug)]
 pub(crate) struct Fence {
     /// Name of the table.
     table: &'static str,
-    plan: Plan,
+    /// None if nothing is dropped yet.
+    content: Option<Content>,
     /// Packets that were dropped before this process took the table over.
     dropped_before: u64,
     /// Why there is no table.
     fault: Option<String>,
 }
 
-/// The content of the table: which packets are kept out.
+/// The packets that are kept out in front of devices.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Plan {
     /// Names of the devices in front of the networks.
@@ -90,27 +113,61 @@ struct Plan {
 }
 
 impl Fence {
-    /// Keeps nothing out yet; a service without devices has no fence.
-    pub(crate) fn new(owner: Owner) -> Option<Self> {
-        let table = table(owner)?;
-        Some(Self { table, plan: Plan::default(), dropped_before: 0, fault: None })
+    /// Drops nothing yet.
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self { table: owner.table(), content: None, dropped_before: 0, fault: None }
     }
 
     /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
     /// `radios`.
-    pub(crate) fn follow(&mut self, devices: &[DeviceRoutes], radios: &BTreeSet<String>) {
-        let plan = Plan::of(devices, radios);
-        if plan != self.plan {
-            self.plan = plan;
+    pub(crate) fn follow_devices(&mut self, devices: &[DeviceRoutes], radios: &BTreeSet<String>) {
+        let orders = Plan::of(devices, radios).orders(self.table);
+        self.follow(Content { orders, inherited: Vec::new(), undropped: UNDROPPED, needs: NEEDS });
+    }
+
+    /// Has this content from now on. Sets begin empty unless an earlier process has left the same table.
+    pub(crate) fn follow(&mut self, content: Content) {
+        if self.content.as_ref() != Some(&content) {
+            self.content = Some(content);
             self.make();
         }
+    }
+
+    /// As [`Self::follow`], but sets keep their elements, and `carry_out` changes the table, together with whatever has
+    /// to change in the same step.
+    ///
+    /// # Errors
+    /// Those of `carry_out`: nothing has changed.
+    pub(crate) fn change(
+        &mut self,
+        content: Content,
+        carry_out: impl FnOnce(Vec<String>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.restore();
+        let table = self.table;
+        let before = self.content.as_ref().filter(|_| !self.has_fault());
+        let Some(seal) = before.and_then(|before| self.seal(before).ok()) else {
+            carry_out(Vec::new())?;
+            self.follow(content);
+            return Ok(());
+        };
+        let mut orders = vec![
+            format!("flush table {FAMILY} {table}"),
+            format!("delete counter {FAMILY} {table} {seal}"),
+        ];
+        orders.extend_from_slice(&content.orders);
+        carry_out(orders)?;
+        let outcome = self.add_seal(&content);
+        self.content = Some(content);
+        self.note(outcome);
+        Ok(())
     }
 
     /// Makes the table again if somebody has removed or changed it or parts of it, or if it could not be made before;
     /// returns whether it was made.
     pub(crate) fn restore(&mut self) -> bool {
         let had_fault = self.has_fault();
-        if !had_fault && self.is_whole() {
+        if self.content.is_none() || !had_fault && self.is_whole() {
             return false;
         }
         self.make();
@@ -137,12 +194,10 @@ impl Fence {
         its.map_or(0, |(_, packets, _)| packets.saturating_sub(self.dropped_before))
     }
 
-    /// Why nothing is kept out, for an operator.
+    /// Why nothing is dropped, for an operator.
     pub(crate) fn fault(&self) -> Option<Fault> {
-        let why = self.fault.as_ref()?;
-        let said =
-            format!("packets that come in clear in the name of peers are not kept out: {why}");
-        Some(Fault::new(&fault::UNFENCED, said))
+        let (why, content) = self.fault.as_ref().zip(self.content.as_ref())?;
+        Some(Fault::new(&fault::UNFENCED, format!("{}: {why}", content.undropped)))
     }
 
     /// Makes the table, unless an earlier process has left the same: to replace a table, the kernel waits until no
@@ -155,13 +210,17 @@ impl Fence {
             self.dropped_before = self.dropped();
         }
         let outcome = if is_whole { Ok(()) } else { self.replace() };
+        self.note(outcome);
+    }
+
+    /// Notes, and logs once, whether there is a table.
+    fn note(&mut self, outcome: anyhow::Result<()>) {
         let fault = outcome.err().map(|why| format!("{why:#}"));
+        let undropped = self.content.as_ref().map_or("", |content| content.undropped);
         match (&fault, &self.fault) {
-            (Some(why), before) if before.as_ref() != Some(why) => {
-                warn!(%why, "packets that come in clear in the name of peers are not kept out");
-            }
+            (Some(why), before) if before.as_ref() != Some(why) => warn!(%why, "{undropped}"),
             (None, Some(_)) => {
-                info!("packets that come in clear in the name of peers are kept out now");
+                info!(table = self.table, "packets in clear are dropped now");
             }
             _ => {}
         }
@@ -170,23 +229,36 @@ impl Fence {
 
     /// Makes the table, and seals it.
     fn replace(&self) -> anyhow::Result<()> {
-        nft::apply(FAMILY, &self.plan.script(self.table), NEEDS)?;
-        let sealed = self.seal().and_then(|seal| nft::add_counter(self.table, &seal));
+        let Some(content) = &self.content else { return Ok(()) };
+        nft::apply(FAMILY, &script(self.table, content), content.needs)?;
+        for set in &content.inherited {
+            if let Err(error) = nft::copy_elements(set, nft::TABLE, self.table) {
+                warn!(set, %error, "elements of a table are lost");
+            }
+        }
+        self.add_seal(content)
+    }
+
+    /// Seals the table.
+    fn add_seal(&self, content: &Content) -> anyhow::Result<()> {
+        let sealed = self.seal(content).and_then(|seal| nft::add_counter(self.table, &seal));
         sealed.context("the table cannot be read or sealed")
     }
 
-    /// Whether the table is as its plan makes it, made by this process or by an earlier one: the seal says so.
+    /// Whether the table is as its content makes it, made by this process or by an earlier one: the seal says so.
     fn is_whole(&self) -> bool {
-        let Ok(seal) = self.seal() else { return false };
+        let Some(Ok(seal)) = self.content.as_ref().map(|content| self.seal(content)) else {
+            return false;
+        };
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
         counters.iter().any(|(name, ..)| *name == seal)
     }
 
-    /// The name of the seal for what the table has now, if it was made by the present plan. Another version of the
+    /// The name of the seal for what the table has now, if it was made by this content. Another version of the
     /// program may hash differently; then the table is made anew.
-    fn seal(&self) -> io::Result<String> {
+    fn seal(&self, made_by: &Content) -> io::Result<String> {
         let mut hasher = DefaultHasher::new();
-        self.plan.script(self.table).hash(&mut hasher);
+        script(self.table, made_by).hash(&mut hasher);
         for (what, kinds) in CONTENT {
             content(self.table, what, kinds)?.hash(&mut hasher);
         }
@@ -194,11 +266,22 @@ impl Fence {
     }
 }
 
+/// The orders that make a table, replacing a table of the same name.
+fn script(table: &str, content: &Content) -> Vec<String> {
+    let mut orders = vec![
+        format!("add table {FAMILY} {table}"),
+        format!("delete table {FAMILY} {table}"),
+        format!("add table {FAMILY} {table}"),
+        format!("add counter {FAMILY} {table} {COUNTER}"),
+    ];
+    orders.extend_from_slice(&content.orders);
+    orders
+}
+
 /// Removes a service's table, whether it runs or not.
 pub(crate) fn give_up(owner: Owner) {
-    if let Some(table) = table(owner)
-        && let Err(error) = remove(table)
-    {
+    let table = owner.table();
+    if let Err(error) = remove(table) {
         warn!(table, %error, "table not removed: `trackway down` does it");
     }
 }
@@ -209,7 +292,7 @@ pub(crate) fn give_up(owner: Owner) {
 /// When the right to remove tables is missing.
 pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut removed = Vec::new();
-    for table in Owner::ALL.into_iter().filter_map(table) {
+    for table in Owner::ALL.map(Owner::table) {
         let name = format!("nftables table {FAMILY} {table}");
         if remove(table).with_context(|| format!("cannot remove the {name}"))? {
             removed.push(name);
@@ -253,16 +336,6 @@ fn content(table: &str, what: u16, kinds: &[u16]) -> io::Result<Vec<Vec<Vec<u8>>
     })
 }
 
-/// Name of a service's table; a service without devices has none.
-fn table(owner: Owner) -> Option<&'static str> {
-    match owner {
-        Owner::Tunnel => Some("trackway_tunnel"),
-        Owner::IpClient => Some("trackway_ipclient"),
-        Owner::Gre => Some("trackway_gre"),
-        Owner::HfPep | Owner::Sar => None,
-    }
-}
-
 impl Plan {
     fn of(devices: &[DeviceRoutes], radios: &BTreeSet<String>) -> Self {
         let all: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
@@ -281,13 +354,9 @@ impl Plan {
         }
     }
 
-    /// The orders that make the table, replacing a table of the same name.
-    fn script(&self, table: &str) -> Vec<String> {
+    /// The orders that make the table's chains and rules.
+    fn orders(&self, table: &str) -> Vec<String> {
         let mut orders = vec![
-            format!("add table {FAMILY} {table}"),
-            format!("delete table {FAMILY} {table}"),
-            format!("add table {FAMILY} {table}"),
-            format!("add counter {FAMILY} {table} {COUNTER}"),
             format!("add chain {FAMILY} {table} in_name"),
             format!(
                 "add chain {FAMILY} {table} prerouting {{ type filter hook prerouting priority raw; policy accept; }}"
@@ -296,7 +365,6 @@ impl Plan {
         let mut add = |chain: &str, rule: &str| {
             orders.push(format!("add rule {FAMILY} {table} {chain} {rule}"));
         };
-        let drop = format!("counter name {COUNTER} drop");
         let devices = nft::interfaces(&self.devices);
         let beside_radios = match self.radios.is_empty() {
             true => String::new(),
@@ -311,7 +379,7 @@ impl Plan {
             ("in_name", "fib daddr type { broadcast, anycast, multicast } return".to_owned()),
             // Answers to packets that our own services send outside arrive from outside.
             ("in_name", format!("meta l4proto {{ tcp, udp }} socket mark {MARK:#x} return")),
-            ("in_name", drop.clone()),
+            ("in_name", DROP.to_owned()),
             ("prerouting", format!("meta iifgroup {GROUP:#x} accept")),
             ("prerouting", "iifname lo accept".to_owned()),
             // Neighbour discovery comes from the link itself.
@@ -325,7 +393,7 @@ impl Plan {
             if !own.is_empty() {
                 // The rule of `wg-quick`; an address also assigned to the incoming interface passes.
                 let rule = format!(
-                    "{beside_radios}{name} daddr {{ {own} }} fib daddr . iif type != local fib saddr type != local {drop}"
+                    "{beside_radios}{name} daddr {{ {own} }} fib daddr . iif type != local fib saddr type != local {DROP}"
                 );
                 add("prerouting", &rule);
             }
@@ -336,7 +404,7 @@ impl Plan {
             if self.is_default[usize::from(!is_v4)] {
                 let family = if is_v4 { "ipv4" } else { "ipv6" };
                 let rule = format!(
-                    "{beside_radios}meta nfproto {family} fib daddr type unicast fib saddr oifname {{ {devices} }} {drop}"
+                    "{beside_radios}meta nfproto {family} fib daddr type unicast fib saddr oifname {{ {devices} }} {DROP}"
                 );
                 add("prerouting", &rule);
             }
@@ -397,6 +465,8 @@ mod tests {
             "add rule inet trackway_tunnel prerouting iifname != { \"wlan0\" } meta nfproto ipv6 fib daddr type unicast \
              fib saddr oifname { \"trackway-nc0\" } counter name in-clear drop",
         ];
-        assert_eq!(plan.script(table(Owner::Tunnel).unwrap()), expected);
+        let table = Owner::Tunnel.table();
+        let content = Content { orders: plan.orders(table), ..Content::default() };
+        assert_eq!(script(table, &content), expected);
     }
 }

@@ -9,7 +9,7 @@
 //!   entry      addresses, routes, rules: what they mean, and how netlink writes them
 //!   fault      kinds of faults, and which are shown
 //!   fib        the routes of the MANET
-//!   fence      the nftables table against packets in clear in the name of those behind a device
+//!   fence      the nftables table of a service against packets in clear, which stays after a crash
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
 //!   routes     where the kernel would send a packet

@@ -35,9 +35,17 @@ const REST: Duration = Duration::from_millis(100);
 /// Most restarts at once after others have ended our program, and the interval of further restarts.
 const STARTS: u32 = 10;
 const START_INTERVAL: Duration = Duration::from_secs(6);
+const NFT_MSG_NEWSETELEM: u16 = 12;
+const NFT_MSG_GETSETELEM: u16 = 13;
 const NFT_MSG_NEWOBJ: u16 = 18;
 const NFT_MSG_GETOBJ: u16 = 19;
 const NFT_OBJECT_COUNTER: u32 = 1;
+const NFTA_SET_ELEM_LIST_SET: u16 = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
+const NFTA_LIST_ELEM: u16 = 1;
+const NFTA_SET_ELEM_KEY: u16 = 1;
+/// `NLA_F_NESTED`: the value of an attribute consists of attributes.
+const NESTED: u16 = 0x8000;
 const NFTA_OBJ_NAME: u16 = 2;
 const NFTA_OBJ_TYPE: u16 = 3;
 const NFTA_OBJ_DATA: u16 = 4;
@@ -449,6 +457,49 @@ pub(crate) fn add_counter(table: &str, name: &str) -> io::Result<()> {
         .with(NFTA_OBJ_DATA, &[]);
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request)
+}
+
+/// Elements given to the kernel in one order.
+const ELEMENTS: usize = 500;
+
+/// Gives a set of one table of the family `inet` the elements of the set of the same name in another one, if that is
+/// there.
+///
+/// # Errors
+/// When the kernel does not tell or take them.
+pub(crate) fn copy_elements(set: &str, from: &str, to: &str) -> io::Result<()> {
+    let name = format!("{set}\0");
+    let of = |request: Request, table: &str| {
+        let request = request.with(NFTA_TABLE, format!("{table}\0").as_bytes());
+        request.with(NFTA_SET_ELEM_LIST_SET, name.as_bytes())
+    };
+    let fixed = fixed(libc::NFPROTO_INET);
+    let its = |wanted: u16| move |(kind, _): &(u16, &[u8])| *kind == wanted;
+    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let all = of(Request::dump(kind(NFT_MSG_GETSETELEM), &fixed), from);
+    let found = netlink.dump(&all, |message, found| {
+        let lists = message.attributes(fixed.len()).filter(its(NFTA_SET_ELEM_LIST_ELEMENTS));
+        let elements = lists.flat_map(|(_, list)| netlink::attributes(list));
+        let keys =
+            elements.filter_map(|(_, it)| netlink::attributes(it).find(its(NFTA_SET_ELEM_KEY)));
+        found.extend(keys.map(|(_, key)| key.to_vec()));
+    });
+    let keys = match found {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+        found => found?,
+    };
+    for keys in keys.chunks(ELEMENTS) {
+        let element = |key: &Vec<u8>| {
+            let key = netlink::attribute(NFTA_SET_ELEM_KEY | NESTED, key);
+            netlink::attribute(NFTA_LIST_ELEM | NESTED, &key)
+        };
+        let list: Vec<u8> = keys.iter().flat_map(element).collect();
+        let flags = u16::try_from(libc::NLM_F_CREATE).unwrap_or_default();
+        let order = of(Request::set(kind(NFT_MSG_NEWSETELEM), flags, &fixed), to);
+        let order = order.with(NFTA_SET_ELEM_LIST_ELEMENTS | NESTED, &list);
+        netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &order)?;
+    }
+    Ok(())
 }
 
 /// Whether the complaint about `word` has ended, with a line that points at it.

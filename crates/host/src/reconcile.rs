@@ -27,7 +27,7 @@ use tracing::{debug, info, warn};
 use crate::desired::DeviceRoutes;
 use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
 use crate::fault::{self, Fault};
-use crate::fence::{self, Fence};
+use crate::fence::{self, Content, Fence};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
 use crate::observer::{Interest, Observer, Subscription};
@@ -51,7 +51,7 @@ const FAULTS: usize = 8;
 pub static IN_CLEAR: Counter = Counter::counter(
     "packets_in_clear",
     "packets",
-    "Packets that came in clear in the name of hosts behind the devices, and were dropped.",
+    "Packets dropped because they came in clear in the name of hosts behind a service, or would have left in clear.",
 );
 
 /// Keeps a service's kernel entries.
@@ -73,8 +73,8 @@ pub struct Reconciler {
     wanted: BTreeSet<Entry>,
     /// Wanted entries that the kernel lacks, and why.
     missing: BTreeMap<Entry, String>,
-    /// Drops packets with source addresses behind the devices that come by other interfaces.
-    fence: Option<Fence>,
+    /// Drops packets that come or leave in clear.
+    fence: Fence,
     /// Interfaces of the MANET.
     radios: BTreeSet<String>,
     /// How routes of ours treat other programs' routes.
@@ -226,9 +226,7 @@ impl Reconciler {
         // Nobody need be told of routes of ours that come first by the configuration.
         self.tell_displaced(displaced.iter().filter(|network| ours.contains(network)), &rivals);
         self.loosen();
-        if let Some(fence) = &mut self.fence {
-            fence.follow(&self.devices, &self.radios);
-        }
+        self.fence.follow_devices(&self.devices, &self.radios);
         Ok(())
     }
 
@@ -243,18 +241,34 @@ impl Reconciler {
         Ok(())
     }
 
+    /// The service's table has this content from now on.
+    pub fn fence(&mut self, content: Content) {
+        self.fence.follow(content);
+    }
+
+    /// The same in one step with whatever else `carry_out` changes, to which the orders for the table are given. Sets of
+    /// the table keep their elements.
+    ///
+    /// # Errors
+    /// Those of `carry_out`: nothing has changed.
+    pub fn change_fence(
+        &mut self,
+        content: Content,
+        carry_out: impl FnOnce(Vec<String>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.fence.change(content, carry_out)
+    }
+
     /// The MANET has these interfaces from now on.
     pub fn set_radios(&mut self, radios: BTreeSet<String>) {
         self.radios = radios;
-        if let Some(fence) = &mut self.fence {
-            fence.follow(&self.devices, &self.radios);
-        }
+        self.fence.follow_devices(&self.devices, &self.radios);
     }
 
     /// How many packets were [`IN_CLEAR`].
     #[must_use]
     pub fn kept_out(&self) -> u64 {
-        self.fence.as_ref().map_or(0, Fence::dropped)
+        self.fence.dropped()
     }
 
     /// The addresses that the service sends to.
@@ -312,7 +326,7 @@ impl Reconciler {
             }
         }
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
-        faults.extend(self.fence.as_ref().and_then(Fence::fault));
+        faults.extend(self.fence.fault());
         faults.extend(self.loosened.faults());
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
@@ -419,7 +433,7 @@ impl Reconciler {
             }
         }
         self.loosen();
-        let is_fenced_again = self.fence.as_mut().is_some_and(Fence::restore);
+        let is_fenced_again = self.fence.restore();
         let restored = restored + u64::from(is_fenced_again);
         Ok(Outcome { restored, displaced: displaced.len() as u64, has_addresses: false })
     }
@@ -438,9 +452,7 @@ impl Reconciler {
 
     /// Whether a wanted entry or the fence could not be made; another try may succeed.
     fn has_refused(&self) -> bool {
-        !self.missing.is_empty()
-            || !self.renamed.is_empty()
-            || self.fence.as_ref().is_some_and(Fence::has_fault)
+        !self.missing.is_empty() || !self.renamed.is_empty() || self.fence.has_fault()
     }
 
     /// Whether entries of ours need this device.
@@ -480,7 +492,7 @@ impl Reconciler {
             libc::RTM_DELLINK => links::subject(message).is_some_and(|device| self.needs(device)),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
-            _ => self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message)),
+            _ => self.fence.is_concerned(message),
         }
     }
 

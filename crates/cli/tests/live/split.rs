@@ -6,6 +6,7 @@ mod flood;
 mod gre;
 mod handshake;
 mod host;
+mod shut;
 mod timed;
 mod tls;
 

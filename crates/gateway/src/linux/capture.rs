@@ -5,7 +5,8 @@
 //!   of this host ─▶ output:   the same ─ mark, so that routing leads it to lo ─▶ prerouting
 //! ```
 //! Answers have the port as their source, and are taken at the other end in the same way. The table goes with its
-//! process, however we end; what a crash leaves is a rule for a mark that nobody sets.
+//! process, however we end. A second one stays, and drops behind the first what is not marked: those datagrams would
+//! leave in clear.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use base::ip::Prefix;
 use base::time::Time;
+use host::fence::{Content, DROP};
 use host::nft::{self, Told};
 use host::numbers::Mark;
 use host::{Fault, Lead, Observer, Owner};
@@ -20,8 +22,8 @@ use host::{Fault, Lead, Observer, Owner};
 use super::firewall::MARK as OWN;
 use super::led::Led;
 
-/// Name of the table; diverted connections have another table.
-const TABLE: &str = "trackway_sar";
+/// Name of the table that goes with its process; diverted connections have another table.
+const TABLE: &str = "trackway_carry";
 const FAMILY: &str = "inet";
 /// Mark by which routing leads packets to this host.
 const MARK: Mark = Mark(0x7361);
@@ -56,7 +58,8 @@ impl Capture {
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
-        let led = Led::start(observer, Owner::Sar, LEAD, &plan.networks, FAMILY, &script, NEEDS)?;
+        let networks = &plan.networks;
+        let led = Led::start(observer, Owner::Sar, LEAD, networks, plan.shut(), FAMILY, &script)?;
         Ok(Self { plan, led })
     }
 
@@ -71,6 +74,11 @@ impl Capture {
     /// When the table is gone and cannot be made again, or the kernel cannot be asked.
     pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
         self.led.handle_ready(now, || self.plan.script())
+    }
+
+    /// Datagrams that would have left in clear, and were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.led.dropped()
     }
 
     /// The present faults, in words for an operator.
@@ -94,24 +102,54 @@ impl Plan {
         all.into_iter().filter(has).collect::<Vec<_>>().into_iter()
     }
 
-    /// The orders that make the table.
+    /// The orders that make the table that captures.
     fn script(&self) -> Vec<String> {
         let mut orders = vec![
             format!("add table {FAMILY} {TABLE} {{ flags owner; }}"),
-            format!(
-                "add chain {FAMILY} {TABLE} prerouting {{ type filter hook prerouting priority mangle; policy \
-                 accept; }}"
-            ),
-            format!(
-                "add chain {FAMILY} {TABLE} output {{ type route hook output priority mangle; policy accept; }}"
-            ),
-            add("output", &format!("meta mark {OWN:#x} accept")),
+            chain(TABLE, "prerouting", "filter", "prerouting priority mangle"),
+            chain(TABLE, "output", "route", "output priority mangle"),
+            add(TABLE, "output", &format!("meta mark {OWN:#x} accept")),
             // Routing has lost the rule for marked packets: they would leave past us.
-            format!(
-                "add chain {FAMILY} {TABLE} guard {{ type filter hook postrouting priority mangle; policy accept; }}"
+            chain(TABLE, "guard", "filter", "postrouting priority mangle"),
+            add(
+                TABLE,
+                "guard",
+                &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop"),
             ),
-            add("guard", &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop")),
         ];
+        let mark = format!("meta mark set {MARK:#x} accept");
+        let take = |name: &str, listener: &str| format!("tproxy {name} to {listener} {mark}");
+        orders.extend(self.taking(TABLE, take, &mark));
+        orders
+    }
+
+    /// What the table that stays holds.
+    fn shut(&self) -> Content {
+        let table = Owner::Sar.table();
+        let mut orders = vec![
+            chain(table, "prerouting", "filter", "prerouting priority mangle + 1"),
+            chain(table, "output", "filter", "output priority mangle + 1"),
+            add(table, "prerouting", &format!("meta mark {MARK:#x} accept")),
+            add(table, "output", &format!("meta mark {{ {OWN:#x}, {MARK:#x} }} accept")),
+            // A rule of this kind has the kernel put fragments together, whose ports nobody would know otherwise. No
+            // packet comes here.
+            format!("add chain {FAMILY} {table} whole"),
+            add(table, "whole", "meta l4proto udp tproxy to :9"),
+        ];
+        orders.extend(self.taking(table, |_, _| DROP.to_owned(), DROP));
+        let undropped = "datagrams for other gateways leave in clear while S/R stands still";
+        Content { orders, inherited: Vec::new(), undropped, needs: NEEDS }
+    }
+
+    /// The orders for a table that carries out `take`, for a version of IP and its listener, on packets that come in,
+    /// and `take_own` on packets of this host.
+    fn taking(
+        &self,
+        table: &str,
+        take: impl Fn(&str, &str) -> String,
+        take_own: &str,
+    ) -> Vec<String> {
+        let mut orders = Vec::new();
         let ports = nft::listed(&self.ports);
         let from = match &self.interfaces[..] {
             [] => String::new(),
@@ -128,15 +166,15 @@ impl Plan {
             let networks = self.networks.iter().filter(has).map(|it| it.network().to_string());
             let networks = nft::listed(networks);
             orders.push(format!(
-                "add set {FAMILY} {TABLE} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
+                "add set {FAMILY} {table} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
                  {{ {networks} }}; }}"
             ));
             for end in ["dport", "sport"] {
                 let which = format!("{name} daddr @far{digit} udp {end} {{ {ports} }}");
-                let take = format!("tproxy {name} to {listener} meta mark set {MARK:#x} accept");
-                orders.push(add("prerouting", &format!("{from}{which} {take}")));
+                let take = take(name, &listener);
+                orders.push(add(table, "prerouting", &format!("{from}{which} {take}")));
                 if takes_own {
-                    orders.push(add("output", &format!("{which} meta mark set {MARK:#x} accept")));
+                    orders.push(add(table, "output", &format!("{which} {take_own}")));
                 }
             }
         }
@@ -144,8 +182,12 @@ impl Plan {
     }
 }
 
-fn add(chain: &str, rule: &str) -> String {
-    format!("add rule {FAMILY} {TABLE} {chain} {rule}")
+fn chain(table: &str, name: &str, kind: &str, hook: &str) -> String {
+    format!("add chain {FAMILY} {table} {name} {{ type {kind} hook {hook}; policy accept; }}")
+}
+
+fn add(table: &str, chain: &str, rule: &str) -> String {
+    format!("add rule {FAMILY} {table} {chain} {rule}")
 }
 
 #[cfg(test)]
@@ -153,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_this() {
+    fn the_tables_are_these() {
         let plan = Plan {
             networks: vec!["10.2.0.0/16".parse().unwrap()],
             ports: vec![53, 5_000],
@@ -162,18 +204,32 @@ mod tests {
             listeners: [4_711, 0],
         };
         let expected = [
-            "add table inet trackway_sar { flags owner; }",
-            "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle; policy accept; }",
-            "add chain inet trackway_sar output { type route hook output priority mangle; policy accept; }",
-            "add rule inet trackway_sar output meta mark 0x7472776b accept",
-            "add chain inet trackway_sar guard { type filter hook postrouting priority mangle; policy accept; }",
-            "add rule inet trackway_sar guard meta mark 0x74727361 oifname != \"lo\" counter drop",
-            "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
-            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
+            "add table inet trackway_carry { flags owner; }",
+            "add chain inet trackway_carry prerouting { type filter hook prerouting priority mangle; policy accept; }",
+            "add chain inet trackway_carry output { type route hook output priority mangle; policy accept; }",
+            "add rule inet trackway_carry output meta mark 0x7472776b accept",
+            "add chain inet trackway_carry guard { type filter hook postrouting priority mangle; policy accept; }",
+            "add rule inet trackway_carry guard meta mark 0x74727361 oifname != \"lo\" counter drop",
+            "add set inet trackway_carry far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
+            "add rule inet trackway_carry prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
              to 127.0.0.1:4711 meta mark set 0x74727361 accept",
-            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp sport { 53, 5000 } tproxy ip \
+            "add rule inet trackway_carry prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp sport { 53, 5000 } tproxy ip \
              to 127.0.0.1:4711 meta mark set 0x74727361 accept",
         ];
         assert_eq!(plan.script(), expected);
+        let expected = [
+            "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle + 1; policy accept; }",
+            "add chain inet trackway_sar output { type filter hook output priority mangle + 1; policy accept; }",
+            "add rule inet trackway_sar prerouting meta mark 0x74727361 accept",
+            "add rule inet trackway_sar output meta mark { 0x7472776b, 0x74727361 } accept",
+            "add chain inet trackway_sar whole",
+            "add rule inet trackway_sar whole meta l4proto udp tproxy to :9",
+            "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
+            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp dport { 53, 5000 } counter \
+             name in-clear drop",
+            "add rule inet trackway_sar prerouting iifname { \"eth0\\*\" } ip daddr @far4 udp sport { 53, 5000 } counter \
+             name in-clear drop",
+        ];
+        assert_eq!(plan.shut().orders, expected);
     }
 }

@@ -10,7 +10,8 @@
 //! ```
 //! [`Plan`] decides on the first packet of a connection. The rule and the routes are made before the nftables
 //! table and removed after it. If somebody removes the rule or the routes, they are made again; meanwhile the
-//! table drops marked packets that would leave this host and bypass us.
+//! table drops marked packets that would leave this host and bypass us. The table goes with its process; another one
+//! stays, and drops what only a missing diversion can let through.
 
 mod hold;
 mod plan;
@@ -56,7 +57,7 @@ impl Diversion {
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
         let mut led =
-            Led::start(observer, Owner::HfPep, LEAD, &plan.networks, FAMILY, &script, NEEDS)?;
+            Led::start(observer, Owner::HfPep, LEAD, &plan.networks, plan.shut(), FAMILY, &script)?;
         notice_own_errors(&mut led);
         Ok(Self { plan, led })
     }
@@ -70,7 +71,7 @@ impl Diversion {
         // Until the table is another, packets to the former networks are marked. Rules for a version of IP without
         // diverted connections do no harm: no packet has the mark.
         self.led.follow(&[&plan.networks[..], &self.plan.networks].concat())?;
-        self.led.table().change(&plan.follow(&self.plan), None)?;
+        self.led.change(plan.shut(), &plan.follow(&self.plan))?;
         self.plan = plan;
         Ok(())
     }
@@ -78,6 +79,11 @@ impl Diversion {
     /// Whether any SYN is held.
     pub(crate) fn holds(&self) -> bool {
         self.plan.holds()
+    }
+
+    /// Packets that would have left in clear, and were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.led.dropped()
     }
 
     /// The packets blocked by each rule, with the rule's name.

@@ -1,8 +1,10 @@
 //! Leads packets of other programs to this host, although their addresses are not ours: a table of nftables marks
 //! them, and rules with routes, which somebody may remove, lead marked packets here.
 //!
-//! The table goes with its process, however we end; if others end the process, the table is made again. What a crash
-//! leaves is a rule for a mark that nobody sets: the next start takes it over, and `trackway down` removes it.
+//! The table goes with its process, however we end; if others end the process, the table is made again. Another table,
+//! which does not go, comes behind it and drops what was not led here: so nothing leaves in clear meanwhile. A crash
+//! leaves that table, and a rule for a mark that nobody sets: the next start takes them over, and `trackway down`
+//! removes them.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,6 +15,7 @@ use anyhow::Context as _;
 use base::ip::Prefix;
 use base::time::Time;
 use host::fault::OVERRULED;
+use host::fence::Content;
 use host::nft::{Owned, Told};
 use host::routes::{NextHop, Routes, probes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
@@ -37,27 +40,29 @@ pub(crate) struct Led {
 }
 
 impl Led {
-    /// Leads packets to some networks here: makes the rules and routes first, then by `orders` the table, which needs
-    /// them.
+    /// Leads packets to some networks here: makes the rules and routes first, then by `orders` the table that leads, which
+    /// needs them, and by `shut` the table that drops what is not led here.
     ///
     /// # Errors
-    /// When `nft` is missing or refuses, or the kernel takes no rule; `needs` is what the kernel must have.
+    /// When `nft` is missing or refuses, or the kernel takes no rule.
     pub(crate) fn start(
         observer: &Arc<Observer>,
         owner: Owner,
         lead: Lead,
         networks: &[Prefix],
+        shut: Content,
         family: &'static str,
         orders: &[String],
-        needs: &'static str,
     ) -> anyhow::Result<Self> {
         let routes = Routes::open().context("cannot ask the kernel for routes")?;
         let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
-        let table = Owned::start(family, orders, needs).inspect_err(|_| {
+        let table = Owned::start(family, orders, shut.needs).inspect_err(|_| {
             // Without the table they do nothing.
             let _ = kept.reconciler().follow_besides(BTreeSet::new());
         })?;
+        // After a crash another table of this kind has dropped packets until now; a start that fails leaves it as it was.
+        kept.reconciler().fence(shut);
         let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         for fd in [table.as_fd(), kept.as_fd()] {
             either.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
@@ -92,7 +97,21 @@ impl Led {
             tried.find(|(_, ip)| routes.marked(*ip, lead.mark.value()) != NextHop::Here);
     }
 
-    /// The table.
+    /// Changes both tables in one step.
+    ///
+    /// # Errors
+    /// When `nft` refuses: nothing has changed.
+    pub(crate) fn change(&mut self, shut: Content, orders: &[String]) -> anyhow::Result<()> {
+        let Self { kept, table, .. } = self;
+        kept.reconciler().change_fence(shut, |shut| table.change(&[&shut, orders].concat(), None))
+    }
+
+    /// Packets that were not led here, and were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.kept.kept_out()
+    }
+
+    /// The table that leads.
     pub(crate) fn table(&mut self) -> &mut Owned {
         &mut self.table
     }

@@ -1,10 +1,11 @@
 //! Tests datagrams of unmodified programs, carried as messages.
 
+use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::bed::{Net, address_of};
-use crate::namespaces::{SOON, is_installed, undisturbed, wait_until};
+use crate::namespaces::{SOON, TRACKWAY, is_installed, undisturbed, wait_until};
 
 /// Where the programs are, and the networks behind the gateways.
 const HOSTS: [&str; 2] = ["10.1.0.5", "10.2.0.5"];
@@ -127,15 +128,73 @@ fn nothing_of_the_diversion_is_left_and_other_gateways_speak_for_their_hosts_alo
 
     let rules = |net: &Net| net.nets.run(&net.nodes[0], "ip rule");
     let tables = |net: &Net| net.nets.run(&net.nodes[0], "nft list tables");
-    assert!(rules(&net).contains("29811") && tables(&net).contains("trackway_sar"));
+    let has_table = |net: &Net| tables(net).contains("trackway_carry");
+    assert!(rules(&net).contains("29811") && has_table(&net));
     net.kill(0);
-    let is_gone = wait_until(SOON, || !tables(&net).contains("trackway_sar"));
+    let is_gone = wait_until(SOON, || !has_table(&net));
     assert!(is_gone, "the kernel removes the table of a process that is gone");
     net.start(0);
     net.gateway(0).stop();
     assert!(
-        !rules(&net).contains("29811") && !tables(&net).contains("trackway_sar"),
-        "{}",
-        rules(&net)
+        !rules(&net).contains("29811") && !tables(&net).contains("trackway"),
+        "{} {}",
+        rules(&net),
+        tables(&net)
     );
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn datagrams_that_nobody_carries_do_not_leave_in_clear() {
+    let (mut net, hosts) = net("");
+    // Both gateways forward by plain routes, and the far one counts what comes so.
+    let script = net.nets.folder().join("watch");
+    fs::write(
+        &script,
+        "add table inet watch { counter clear { }; chain in { type filter hook prerouting priority -500; iifname eth0 \
+         ip daddr 10.2.0.0/16 counter name clear; }; }",
+    )
+    .unwrap();
+    for (end, via) in [(0, address_of(1)), (1, "10.9.1.1".to_owned())] {
+        let to = 2 - end;
+        net.nets.run(&net.nodes[end], &format!("ip route add 10.{to}.0.0/16 via {via}"));
+        net.nets.run(&net.nodes[end], "sysctl -qw net.ipv4.ip_forward=1");
+    }
+    net.nets.run(&net.nodes[1], &format!("nft -f {}", script.display()));
+    let in_clear = |net: &Net| net.nets.run(&net.nodes[1], "nft list counter inet watch clear");
+    let none = in_clear(&net);
+    assert!(none.contains("packets 0"), "{none}");
+    let target = socket(&net, &hosts[1], "10.2.0.5:5000");
+    let client = socket(&net, &hosts[0], "10.1.0.5:0");
+    client.send_to(b"before", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"before");
+    // Somebody removes the table, and it comes again.
+    net.nets.run(&net.nodes[0], "nft delete table inet trackway_sar");
+    let tables = |net: &Net| net.nets.run(&net.nodes[0], "nft list tables");
+    assert!(wait_until(SOON, || tables(&net).contains("trackway_sar")));
+
+    net.kill(0);
+    assert!(wait_until(SOON, || !tables(&net).contains("trackway_carry")));
+    let local = socket(&net, &net.nodes[0], "10.1.0.1:0");
+    for octets in [1, 9_000] {
+        client.send_to(&vec![0; octets], "10.2.0.5:5000").unwrap();
+        let refused = local.send_to(&vec![0; octets], "10.2.0.5:5000");
+        assert!(refused.is_err(), "a program of this host is told");
+    }
+    let dropped = || net.nets.run(&net.nodes[0], "nft list counter inet trackway_sar in-clear");
+    assert!(wait_until(SOON, || dropped().contains("packets 4")), "{}", dropped());
+    assert_eq!(in_clear(&net), none);
+    // Other ports are nobody's, in fragments too.
+    let other = socket(&net, &hosts[1], "10.2.0.5:6000");
+    client.send_to(&[0; 9_000], "10.2.0.5:6000").unwrap();
+    assert_eq!(heard(&other).0.len(), 9_000);
+
+    net.start(0);
+    client.send_to(b"after", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"after");
+    // Without the section nothing is carried, and nothing is kept back.
+    net.configure(0, "");
+    net.nets.run(&net.nodes[0], &format!("{TRACKWAY} reload"));
+    client.send_to(b"in clear", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"in clear");
 }

@@ -92,7 +92,7 @@ fn nothing_stays_behind_when_gateways_end() {
 enum Goes {
     /// SIGTERM.
     Ends,
-    /// SIGKILL; a process that the gateway has left as root's notices.
+    /// SIGKILL; a process that the gateway has left as root's notices. The table against packets in clear is removed.
     IsKilled,
     /// SIGKILL of a gateway that runs as root, and nobody is there who notices; then `trackway down`.
     IsTakenDown,
@@ -211,11 +211,15 @@ fn expect_way_past(goes: Goes) {
                 net.nets.run(&name, &format!("{TRACKWAY} reload"));
             }
         }
-        let is_plain = || !net.nets.run(&name, "nft list tables").contains("inet trackway");
-        assert!(wait_until(SOON, is_plain), "{}", net.nets.run(&name, "nft list tables"));
-        if goes == Goes::IsTakenDown {
-            net.nets.run(&name, &format!("{TRACKWAY} down"));
+        let tables = || net.nets.run(&name, "nft list tables");
+        let is_plain = || !tables().contains("inet trackway\n");
+        assert!(wait_until(SOON, is_plain), "{}", tables());
+        match goes {
+            Goes::IsKilled => drop(net.nets.run(&name, "nft delete table inet trackway_hfpep")),
+            Goes::IsTakenDown => drop(net.nets.run(&name, &format!("{TRACKWAY} down"))),
+            Goes::Ends | Goes::LosesTheService => {}
         }
+        assert!(!tables().contains("inet trackway"), "{}", tables());
     }
     if goes == Goes::IsKilled {
         // Nobody says when it has happened.

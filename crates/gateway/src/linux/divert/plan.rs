@@ -1,4 +1,4 @@
-//! Builds the nftables table that decides on connections to far networks before they are answered.
+//! Builds the nftables tables that decide on connections to far networks before they are answered.
 //!
 //! ```text
 //!   prerouting ─ to a far network ─▶ arriving: our sockets and known connections, then rule after rule
@@ -13,15 +13,21 @@
 //! although the address is another host's. Packets of a remembered connection follow the decision on its first
 //! packet, whatever the rules say later. Each rule has its own listener, so the listener of a connection shows us the
 //! deciding rule.
+//!
+//! This is the table that diverts, which goes with its process. A second one stays, and sees the same packets right
+//! behind the first, by the same rules; but it drops all that is not marked as ours by then and does not go by IP.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::{Prefix, protocol};
+use host::fence::{Content, DROP};
 use host::nft::{TABLE, interfaces, listed};
 use host::numbers::Mark;
+use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
@@ -50,6 +56,7 @@ const ENTRANCE: &str = "prerouting";
 const EXIT: &str = "output";
 const ERRORS: &str = "errors";
 /// The chain that lets no marked packet leave this host: routing has lost the rule for them, and they would pass us.
+/// In the table that stays: no answer of ours to a client, unless by an interface where clients are.
 const GUARD: &str = "guard";
 /// Octets of ICMP before the packet that an error is about.
 const ICMP: usize = 8;
@@ -109,6 +116,15 @@ struct Version {
     errors: &'static str,
 }
 
+/// One of the two tables.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Table {
+    /// Diverts, while we live.
+    Diverting,
+    /// Drops what was not diverted, and stays.
+    Shut,
+}
+
 /// Where connections are met.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Hook {
@@ -147,36 +163,73 @@ impl Plan {
         VERSIONS.iter().filter(|version| self.networks.iter().any(|it| version.has(it)))
     }
 
-    /// The orders that make the table.
+    /// The orders that make the table that diverts.
     pub(crate) fn script(&self) -> Vec<String> {
+        let table = Table::Diverting;
         let mut orders = vec![format!("add table inet {TABLE} {{ flags owner; }}")];
-        for version in &VERSIONS {
-            orders.extend(version.sets());
-            orders.extend(version.memory());
-            orders.extend(
-                Hook::ALL.map(|hook| format!("add chain inet {TABLE} {}", hook.chain(version))),
-            );
-        }
         orders.extend(self.rules.iter().map(|rule| rule.counter("add")));
-        for (chain, hook) in [
-            (UNTRACKED, "filter hook output priority raw"),
-            (ENTRANCE, "filter hook prerouting priority mangle"),
-            (EXIT, "route hook output priority mangle"),
-            (ERRORS, "route hook output priority mangle"),
-            (GUARD, "filter hook postrouting priority mangle"),
-        ] {
-            orders
-                .push(format!("add chain inet {TABLE} {chain} {{ type {hook}; policy accept; }}"));
+        orders.extend(self.base(table));
+        for (chain, hook) in
+            [(UNTRACKED, "output priority raw"), (GUARD, "postrouting priority mangle")]
+        {
+            orders.push(table.chain(chain, "filter", hook));
         }
+        orders.push(table.chain(ERRORS, "route", "output priority mangle"));
         let led = MARK.value() & LED;
-        orders.push(add(
+        orders.push(table.add(
             GUARD,
             &format!("meta mark & {LED:#x} == {led:#x} oifname != \"{LOOPBACK}\" counter drop"),
         ));
-        orders.extend(self.rules());
-        orders.extend(self.entrances());
-        orders.extend(self.exits());
+        orders.extend(self.deciding(table));
         orders
+    }
+
+    /// What the table that stays holds.
+    pub(crate) fn shut(&self) -> Content {
+        let table = Table::Shut;
+        let mut orders = self.base(table);
+        orders.extend(self.deciding(table));
+        if !self.interfaces.is_empty() {
+            orders.push(table.chain(GUARD, "filter", "postrouting priority mangle"));
+            let ours = [timewait::LED, REFUSED].map(|mark| format!("{mark:#x}"));
+            let by: BTreeSet<_> =
+                self.interfaces.iter().cloned().chain([LOOPBACK.to_owned()]).collect();
+            let by = interfaces(&by);
+            let answers = format!("meta mark {{ {} }} oifname != {{ {by} }} {DROP}", listed(ours));
+            orders.push(table.add(GUARD, &answers));
+        }
+        Content {
+            orders,
+            inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
+            undropped: "connections leave in clear while HF-PEP stands still",
+            needs: super::NEEDS,
+        }
+    }
+
+    /// The orders that make the sets and chains that both tables have, and the rules that remember.
+    fn base(&self, table: Table) -> Vec<String> {
+        let mut orders = Vec::new();
+        for version in &VERSIONS {
+            orders.extend(version.sets(table));
+            orders.extend(version.memory(table));
+            orders.extend(Hook::ALL.map(|hook| table.plain_chain(&hook.chain(version))));
+        }
+        let (kind, behind) = match table {
+            Table::Diverting => ("route", ""),
+            Table::Shut => ("filter", " + 1"),
+        };
+        orders.push(table.chain(
+            ENTRANCE,
+            "filter",
+            &format!("prerouting priority mangle{behind}"),
+        ));
+        orders.push(table.chain(EXIT, kind, &format!("output priority mangle{behind}")));
+        orders
+    }
+
+    /// The rules that decide.
+    fn deciding(&self, table: Table) -> Vec<String> {
+        [self.rules(table), self.entrances(table), self.exits(table)].concat()
     }
 
     /// Orders for an existing table: they bring this host's own ICMP errors about our connections to the sockets. A
@@ -195,14 +248,14 @@ impl Plan {
                     "add set inet {TABLE} {set}{digit} {{ typeof {name} saddr . @th,{told},16; size \
                      {REMEMBERED}; flags dynamic,timeout; timeout 1d; }}"
                 ));
-                orders.push(add(
+                orders.push(Table::Diverting.add(
                     ERRORS,
                     &format!(
                         "meta l4proto {transport} meta mark {OWN:#x} fib saddr type != local update \
                          @{set}{digit} {{ {name} saddr . @nh,{ports},16 }}"
                     ),
                 ));
-                orders.push(add(
+                orders.push(Table::Diverting.add(
                     ERRORS,
                     &format!(
                         "{errors} @th,{protocol},8 {number} {name} daddr . @th,{told},16 @{set}{digit} \
@@ -214,7 +267,7 @@ impl Plan {
         orders
     }
 
-    /// The orders that change a table made for the plan `before` to the rules of this plan.
+    /// The orders that change a diverting table made for the plan `before` to the rules of this plan.
     pub(crate) fn follow(&self, before: &Self) -> Vec<String> {
         let is_in = |rules: &[Rule], rule: &Rule| rules.iter().any(|it| it.name == rule.name);
         let new = self.rules.iter().filter(|rule| !is_in(&before.rules, rule));
@@ -223,9 +276,7 @@ impl Plan {
         let deciding = VERSIONS.iter().flat_map(|it| Hook::ALL.map(|hook| hook.chain(it)));
         let all = deciding.chain([UNTRACKED, ENTRANCE, EXIT].map(str::to_owned));
         orders.extend(all.map(|chain| format!("flush chain inet {TABLE} {chain}")));
-        orders.extend(self.rules());
-        orders.extend(self.entrances());
-        orders.extend(self.exits());
+        orders.extend(self.deciding(Table::Diverting));
         orders.extend(gone.map(|rule| rule.counter("delete")));
         orders
     }
@@ -252,102 +303,140 @@ impl Plan {
     }
 
     /// What decides, for each version and hook.
-    fn rules(&self) -> Vec<String> {
+    fn rules(&self, table: Table) -> Vec<String> {
         let mut orders = Vec::new();
         for version in self.versions() {
             let (digit, connection) = (version.digit, version.connection());
             for hook in Hook::ALL {
-                let known = match hook {
+                let ours = match hook {
                     Hook::Arriving => {
                         format!("socket transparent 1 meta mark set {MARK:#x} accept")
                     }
                     Hook::Leaving => format!("{connection} @split{digit} goto by_pep{digit}"),
                 };
-                let known = [
-                    format!("{IS_LATER} {known}"),
+                let ours = (table == Table::Diverting).then(|| format!("{IS_LATER} {ours}"));
+                let plain = [
                     format!("{IS_LATER} {connection} @plain{digit} goto by_ip{digit}"),
                     // An answer to none of ours: that connection came by IP.
                     format!("tcp flags & (syn | ack) == syn | ack goto by_ip{digit}"),
                 ];
+                let let_in = self.let_in;
                 let rules =
-                    self.rules.iter().flat_map(|rule| rule.render(version, hook, self.let_in));
+                    self.rules.iter().flat_map(|rule| rule.render(table, version, hook, let_in));
                 let chain = hook.chain(version);
-                orders.extend(known.into_iter().chain(rules).map(|rule| add(&chain, &rule)));
+                let all = ours.into_iter().chain(plain).chain(rules);
+                orders.extend(all.map(|rule| table.add(&chain, &rule)));
             }
         }
-        if self.holds() {
+        if self.holds() && table == Table::Diverting {
             // Connection tracking knows nothing of a dropped SYN: a firewall that drops invalid packets would
             // drop the answer, too.
-            orders.push(add(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
+            orders.push(table.add(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
         }
         orders
     }
 
-    fn entrances(&self) -> Vec<String> {
+    fn entrances(&self, table: Table) -> Vec<String> {
         let from = match &self.interfaces[..] {
             [] => String::new(),
             some => format!("iifname {{ {} }} ", interfaces(some)),
         };
-        let mut orders: Vec<String> = self
-            .versions()
-            .map(|version| {
-                let (name, listener) = (version.name, version.listener(self.let_in));
-                let order = format!(
-                    "meta mark {LET_IN:#x} {} meta l4proto tcp tproxy {name} to {listener} meta mark \
-                     set {MARK:#x} accept",
-                    self.far(version)
-                );
-                add(ENTRANCE, &order)
-            })
-            .collect();
-        orders.extend([
-            // For an ICMP error, the kernel looks up the socket of the packet inside. These four names are keywords of
-            // `nft`, which looks up other names, such as `ipv6-icmp`, in /etc/protocols: a host may lack that file.
-            add(
-                ENTRANCE,
-                &format!(
-                    "meta l4proto {{ tcp, udp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 \
-                     meta mark set {MARK:#x} accept"
-                ),
-            ),
-            add(ENTRANCE, "meta l4proto != tcp accept"),
-            add(ENTRANCE, &format!("meta mark != {MARK:#x} fib daddr type local accept")),
-        ]);
-        orders.extend(self.versions().map(|version| {
+        let mut rules: Vec<String> = match table {
+            Table::Shut => vec![is_led()],
+            Table::Diverting => self.let_in().collect(),
+        };
+        rules.push("meta l4proto != tcp accept".to_owned());
+        rules.push(format!("meta mark != {MARK:#x} fib daddr type local accept"));
+        rules.extend(self.versions().map(|version| {
             let (far, chain) = (self.far(version), Hook::Arriving.chain(version));
-            add(ENTRANCE, &format!("{from}{far} goto {chain}"))
+            format!("{from}{far} goto {chain}")
         }));
-        orders
+        rules.iter().map(|rule| table.add(ENTRANCE, rule)).collect()
     }
 
-    fn exits(&self) -> Vec<String> {
-        let mut orders =
-            vec![add(EXIT, &format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept"))];
-        // Answers of this host's own servers to addresses that we have borrowed go out here.
-        for (transport, set) in [("udp", "lent"), ("tcp", "borrowed")] {
-            orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
-                let end = format!("{{ {name} saddr . {transport} sport }}");
-                add(
-                    EXIT,
-                    &format!(
-                        "meta mark {OWN:#x} fib saddr type != local update @{set}{digit} {end}"
-                    ),
-                )
-            }));
-            orders.push(add(EXIT, &format!("meta l4proto {transport} meta mark {OWN:#x} accept")));
-            orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
-                let which = format!("{name} daddr . {transport} dport @{set}{digit}");
-                add(EXIT, &format!("{which} meta mark set {MARK:#x} accept"))
-            }));
-        }
-        orders.push(add(EXIT, "meta l4proto != tcp accept"));
+    /// The rules that lead packets to sockets of ours before any decision.
+    fn let_in(&self) -> impl Iterator<Item = String> {
+        let syns = self.versions().map(|version| {
+            let (name, listener) = (version.name, version.listener(self.let_in));
+            format!(
+                "meta mark {LET_IN:#x} {} meta l4proto tcp tproxy {name} to {listener} meta mark set \
+                 {MARK:#x} accept",
+                self.far(version)
+            )
+        });
+        // For an ICMP error, the kernel looks up the socket of the packet inside. These four names are keywords of
+        // `nft`, which looks up other names, such as `ipv6-icmp`, in /etc/protocols: a host may lack that file.
+        syns.chain([format!(
+            "meta l4proto {{ tcp, udp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 meta mark \
+             set {MARK:#x} accept"
+        )])
+    }
+
+    fn exits(&self, table: Table) -> Vec<String> {
+        let mut rules = match table {
+            Table::Shut => {
+                let ours = [OWN, REFUSED, timewait::LED].map(|mark| format!("{mark:#x}"));
+                vec![is_led(), format!("meta mark {{ {} }} accept", listed(ours))]
+            }
+            Table::Diverting => borrowed(),
+        };
+        rules.push("meta l4proto != tcp accept".to_owned());
         if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK) {
-            orders.extend(self.versions().map(|version| {
+            rules.extend(self.versions().map(|version| {
                 let (far, chain) = (self.far(version), Hook::Leaving.chain(version));
-                add(EXIT, &format!("{far} goto {chain}"))
+                format!("{far} goto {chain}")
             }));
         }
-        orders
+        rules.iter().map(|rule| table.add(EXIT, rule)).collect()
+    }
+}
+
+/// Packets that lead here, whatever becomes of them.
+fn is_led() -> String {
+    format!("meta mark & {LED:#x} == {:#x} accept", MARK.value() & LED)
+}
+
+/// The rules for packets of our own, and for answers of this host's own servers to addresses that we have borrowed.
+fn borrowed() -> Vec<String> {
+    let mut rules = vec![format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept")];
+    for (transport, set) in [("udp", "lent"), ("tcp", "borrowed")] {
+        rules.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+            let end = format!("{{ {name} saddr . {transport} sport }}");
+            format!("meta mark {OWN:#x} fib saddr type != local update @{set}{digit} {end}")
+        }));
+        rules.push(format!("meta l4proto {transport} meta mark {OWN:#x} accept"));
+        rules.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
+            let which = format!("{name} daddr . {transport} dport @{set}{digit}");
+            format!("{which} meta mark set {MARK:#x} accept")
+        }));
+    }
+    rules
+}
+
+impl Table {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Diverting => TABLE,
+            Self::Shut => Owner::HfPep.table(),
+        }
+    }
+
+    /// The order that adds a rule to a chain.
+    fn add(self, chain: &str, rule: &str) -> String {
+        format!("add rule inet {} {chain} {rule}", self.name())
+    }
+
+    /// The order that adds a chain of a kind that the kernel enters at a hook.
+    fn chain(self, name: &str, kind: &str, hook: &str) -> String {
+        format!(
+            "add chain inet {} {name} {{ type {kind} hook {hook}; policy accept; }}",
+            self.name()
+        )
+    }
+
+    /// The order that adds a chain that other chains lead to.
+    fn plain_chain(self, name: &str) -> String {
+        format!("add chain inet {} {name}", self.name())
     }
 }
 
@@ -358,8 +447,11 @@ impl Rule {
 
     /// The rule in the language of `nft`; none where the rule decides nothing. `let_in` are the ports of the
     /// listeners for held SYNs.
-    fn render(&self, version: &Version, hook: Hook, let_in: [u16; 2]) -> Vec<String> {
+    fn render(&self, table: Table, version: &Version, hook: Hook, let_in: [u16; 2]) -> Vec<String> {
         let Some(fits) = conditions(&self.selector, version, hook) else { return Vec::new() };
+        if table == Table::Shut && self.fate != Fate::Plain {
+            return vec![fits + DROP];
+        }
         let digit = version.digit;
         let split = |ports| match hook {
             Hook::Arriving => format!(
@@ -451,23 +543,24 @@ impl Version {
         network.address().is_ipv4() == self.address.is_ipv4()
     }
 
-    /// What is remembered.
-    fn sets(&self) -> [String; 4] {
-        let digit = self.digit;
+    /// What a table remembers.
+    fn sets(&self, table: Table) -> Vec<String> {
+        let (digit, its) = (self.digit, table.name());
         let end = format!("ipv{digit}_addr . inet_service");
         let memory = |name: &str, kind: &str| {
             format!(
-                "add set inet {TABLE} {name}{digit} {{ type {kind}; size {REMEMBERED}; flags \
+                "add set inet {its} {name}{digit} {{ type {kind}; size {REMEMBERED}; flags \
                  dynamic,timeout; timeout 1d; }}"
             )
         };
         let both = format!("{end} . {end}");
-        [
-            memory("borrowed", &end),
-            memory("lent", &end),
-            memory("plain", &both),
-            memory("split", &both),
-        ]
+        let plain = memory("plain", &both);
+        match table {
+            Table::Diverting => {
+                vec![memory("borrowed", &end), memory("lent", &end), plain, memory("split", &both)]
+            }
+            Table::Shut => vec![plain],
+        }
     }
 
     /// The address of our listener, with the port for its version of IP.
@@ -484,28 +577,26 @@ impl Version {
         format!("{name} saddr . tcp sport . {name} daddr . tcp dport")
     }
 
-    /// The chains that remember decisions.
-    fn memory(&self) -> Vec<String> {
+    /// The chains of a table that remember decisions.
+    fn memory(&self, table: Table) -> Vec<String> {
         let (digit, connection) = (self.digit, self.connection());
-        let chain = |name: &str, own: &str, other: &str, end: &str| {
+        let chain = |name: &str, own: &str, other: Option<&str>, end: &str| {
             let chain = format!("{name}{digit}");
-            vec![
-                format!("add chain inet {TABLE} {chain}"),
-                add(&chain, &format!("delete @{other}{digit} {{ {connection} }}")),
-                add(&chain, &format!("update @{own}{digit} {{ {connection} }}")),
-                add(&chain, end),
-            ]
+            let forget = other.map(|other| format!("delete @{other}{digit} {{ {connection} }}"));
+            let remember = format!("update @{own}{digit} {{ {connection} }}");
+            let rules = forget.into_iter().chain([remember, end.to_owned()]);
+            let rules = rules.map(|rule| table.add(&chain, &rule));
+            [table.plain_chain(&chain)].into_iter().chain(rules).collect::<Vec<_>>()
         };
+        if table == Table::Shut {
+            return chain("by_ip", "plain", None, "accept");
+        }
         let marked = format!("meta mark set {MARK:#x} accept");
         [
-            chain("by_ip", "plain", "split", "accept"),
-            chain("by_pep", "split", "plain", &marked),
-            chain("held", "split", "plain", "drop"),
+            chain("by_ip", "plain", Some("split"), "accept"),
+            chain("by_pep", "split", Some("plain"), &marked),
+            chain("held", "split", Some("plain"), "drop"),
         ]
         .concat()
     }
-}
-
-fn add(chain: &str, rule: &str) -> String {
-    format!("add rule inet {TABLE} {chain} {rule}")
 }

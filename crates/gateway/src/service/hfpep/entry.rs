@@ -110,6 +110,10 @@ impl Entry {
             gate: RefCell::new(Gate::new()),
         };
         entry.follow(config, rules)?;
+        if entry.diversion.is_none() {
+            // Before a crash or another configuration there may have been one.
+            host::give_up(host::Owner::HfPep);
+        }
         Ok(entry)
     }
 
@@ -194,6 +198,11 @@ impl Entry {
                 Vec::new()
             }
         }
+    }
+
+    /// Packets that would have left in clear, and were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.diversion.as_ref().map_or(0, Diversion::dropped)
     }
 
     /// The kernel's plan for these rules, and the listeners to add for this plan.

@@ -49,6 +49,7 @@ use held::{Asked, Held, Next};
 use hf::hfpep::{Event, HfPep, Opening, SessionId, Target, Tls};
 use hf::s5066::{Address, seal};
 use hf::slep::{Break, Options, Reason};
+use host::IN_CLEAR;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use partings::{LOOK, Partings};
@@ -1075,7 +1076,11 @@ impl Service for Pep {
                 "Connections turned away: no descriptor was left.",
             )
         };
-        counters.extend(of_counters("hfpep_", [(without_descriptor, turned_away)]));
+        let dropped = self.entry.dropped();
+        counters.extend(of_counters(
+            "hfpep_",
+            [(without_descriptor, turned_away), (&IN_CLEAR, dropped)],
+        ));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
         let faults = self.entry.faults();

@@ -113,6 +113,11 @@ impl Carrier {
         self.capture.next_timeout()
     }
 
+    /// Datagrams that would have left in clear, and were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.capture.dropped()
+    }
+
     /// The present faults, in words for an operator.
     pub fn faults(&self) -> Vec<Fault> {
         self.capture.faults()

@@ -32,6 +32,7 @@ use base::time::{Time, earliest};
 use caps::Capability;
 use carrier::Carrier;
 use clients::{ClientId, Clients, Said};
+use host::IN_CLEAR;
 use host::fault::{self, Fault};
 use inbox::{Batch, Inbox};
 use nix::poll::{PollFd, PollFlags};
@@ -45,7 +46,7 @@ use serde::Serialize;
 use store::{Accepted, Arrived, Key, Known, NotOpened, Open, Record, Recovered, Store, Ticket};
 use tracing::{debug, info, warn};
 
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, of_counters};
 use crate::config::sar::Damaged;
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
@@ -228,6 +229,7 @@ impl Service for Sar {
         counters.extend(entries("sar_", &self.counters));
         if let Some(carrier) = &self.carrier {
             counters.extend(entries("sar_", carrier.counters()));
+            counters.extend(of_counters("sar_", [(&IN_CLEAR, carrier.dropped())]));
         }
         counters.extend(entries("sar_", &self.store.stats()));
         let mut faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
@@ -698,8 +700,14 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
     let config = setup.config.sar.clone().context("no section [sar]")?;
     let port = Port::open(&config)?;
     let (store, recovered) = open_store(&config, setup)?;
-    let carrier =
-        config.carry.as_ref().map(|carry| Carrier::open(setup.observer, carry)).transpose()?;
+    let carrier = match &config.carry {
+        Some(carry) => Some(Carrier::open(setup.observer, carry)?),
+        None => {
+            // Before a crash or another configuration there may have been one.
+            host::give_up(host::Owner::Sar);
+            None
+        }
+    };
     let clients = Clients::open(&config)?;
     let ways = Ways::open(setup.observer)?;
     let now = setup.clock.now();

@@ -136,6 +136,61 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
 }
 
 #[test]
+fn the_table_that_stays_drops_by_the_same_rules_what_does_not_go_by_ip() {
+    let Content { orders, .. } = plan(rules()).shut();
+
+    let rules_of = |chain: &str| -> Vec<String> {
+        let prefix = format!("add rule inet trackway_hfpep {chain} ");
+        orders.iter().filter_map(|order| Some(order.strip_prefix(&prefix)?.to_owned())).collect()
+    };
+    let connection = "ip saddr . tcp sport . ip daddr . tcp dport";
+    let known = [
+        format!("{IS_LATER} {connection} @plain4 goto by_ip4"),
+        "tcp flags & (syn | ack) == syn | ack goto by_ip4".to_owned(),
+    ];
+    let arriving = [
+        "iifname { \"eth1\", \"eth\\*\" } ip saddr { 10.1.0.0/16, 10.2.0.0/16 } counter name in-clear drop",
+        "tcp sport { 7 } tcp dport { 80-90, 443 } ip dscp { 46, 0 } goto by_ip4",
+        "iifname { \"lo\" } counter name in-clear drop",
+        "tcp dport { 22 } counter name in-clear drop",
+        "counter name in-clear drop",
+    ];
+    assert_eq!(rules_of("arriving4"), [&known[..], &arriving.map(str::to_owned)].concat());
+    let last = rules_of("leaving4").pop();
+    assert_eq!(last.as_deref(), Some("counter name in-clear drop"));
+    assert_eq!(
+        rules_of("by_ip4"),
+        [format!("update @plain4 {{ {connection} }}"), "accept".to_owned()]
+    );
+    assert_eq!(
+        rules_of("prerouting"),
+        [
+            "meta mark & 0xfffffffe == 0x74727064 accept",
+            "meta l4proto != tcp accept",
+            "meta mark != 0x74727064 fib daddr type local accept",
+            "iifname { \"eth1\", \"lo\" } ip daddr { 10.9.0.0/16 } goto arriving4",
+        ]
+    );
+    assert_eq!(
+        rules_of("output"),
+        [
+            "meta mark & 0xfffffffe == 0x74727064 accept",
+            "meta mark { 0x7472776b, 0x74727066, 0x74727061 } accept",
+            "meta l4proto != tcp accept",
+            "ip daddr { 10.9.0.0/16 } goto leaving4",
+        ]
+    );
+    assert_eq!(
+        rules_of("guard"),
+        [
+            "meta mark { 0x74727061, 0x74727066 } oifname != { \"eth1\", \"lo\" } counter name in-clear drop"
+        ]
+    );
+    let anywhere = Plan { interfaces: Vec::new(), ..plan(rules()) }.shut();
+    assert!(anywhere.orders.iter().all(|order| !order.contains("guard")));
+}
+
+#[test]
 fn connections_of_this_host_stay_where_only_others_are_taken() {
     let script = Plan { interfaces: vec!["eth1".to_owned()], ..plan(rules()) }.script();
 

@@ -1,0 +1,204 @@
+//! Tests that nothing leaves in clear while split gateways stand still, and that what goes by IP goes on.
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use super::*;
+use testbed::traffic::call;
+
+/// How long something is watched for that must not come: a SYN is repeated meanwhile.
+const MOMENT: Duration = Duration::from_secs(2);
+/// Counts what comes from the other gateway for the hosts of this one's network: gateways talk by other addresses.
+const WATCH: &str = "add table inet watch { counter clear { }; chain in { type filter hook prerouting priority \
+                     -500; iifname wan ip daddr 10.0.0.0/8 counter name clear; }; }";
+
+/// Two gateways that forward packets and have routes to each other, and so would let everything pass in clear.
+fn net() -> Net {
+    let net = Net::new(None);
+    net.sites.forward().unwrap();
+    net.sites.route(&net.nets).unwrap();
+    for gateway in &net.sites.gateways {
+        let script = net.nets.folder().join("watch");
+        fs::write(&script, WATCH).unwrap();
+        net.nets.run(gateway, &format!("nft -f {}", script.display()));
+    }
+    net
+}
+
+/// Packets in clear that have come to a gateway.
+fn in_clear(net: &Net, gateway: usize) -> u64 {
+    counted(net, gateway, "watch clear")
+}
+
+/// What a counter of nftables has counted.
+fn counted(net: &Net, gateway: usize, counter: &str) -> u64 {
+    let said =
+        net.nets.run(&net.sites.gateways[gateway], &format!("nft list counter inet {counter}"));
+    let (_, after) = said.split_once("packets ").unwrap();
+    after.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The process of nftables that has a gateway's table.
+fn nft_of(net: &Net, gateway: usize) -> Pid {
+    let pids = net.nets.run(
+        &net.sites.gateways[gateway],
+        &format!("ip netns pids {}", net.sites.gateways[gateway]),
+    );
+    let is_nft = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "nft")
+    };
+    let mut pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+    Pid::from_raw(pids.find(is_nft).expect("an nft process"))
+}
+
+fn expect_refused(net: &Net, from: &str, to: (&str, u16)) {
+    let to = SocketAddr::new(to.0.parse().unwrap(), to.1);
+    let outcome = net.nets.within(from, || call(None, to, 0, MOMENT));
+    assert!(outcome.is_err(), "{from} reaches {to}");
+}
+
+fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
+    client.write_all(b"more").unwrap();
+    server.read_exact(&mut [0; 4]).unwrap();
+    server.write_all(b"again").unwrap();
+    client.read_exact(&mut [0; 5]).unwrap();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nothing_leaves_in_clear_when_a_gateway_or_its_nft_is_killed() {
+    let mut net = net();
+    for gateway in [0, 1] {
+        net.start(gateway, &bearer(gateway, "192.0.2."));
+    }
+    net.expect_spares();
+    let listener = net.listen(7);
+    let (client, near) = (net.sites.client.clone(), net.sites.gateways[0].clone());
+    let (mut here, mut there) = net.pair(&listener);
+
+    // The table that diverts is gone, and the gateway does not notice yet.
+    let nft = nft_of(&net, 0);
+    net.gateway(0).signal(Signal::SIGSTOP);
+    kill(nft, Signal::SIGKILL).unwrap();
+    let is_gone = || !net.nets.run(&near, "nft list tables").contains("inet trackway\n");
+    assert!(wait_until(SOON, is_gone), "{}", net.nets.run(&near, "nft list tables"));
+    here.write_all(b"more").unwrap();
+    for from in [&client, &near] {
+        expect_refused(&net, from, (SERVER, 7));
+    }
+    net.gateway(0).signal(Signal::SIGCONT);
+    there.read_exact(&mut [0; 4]).unwrap();
+    exchange(&mut here, &mut there);
+    let _ = net.pair(&listener);
+    net.expect(0, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(1));
+
+    // Somebody removes or changes the table that stays.
+    for command in
+        ["delete table inet trackway_hfpep", "flush chain inet trackway_hfpep prerouting"]
+    {
+        let rules = || net.nets.try_run(&near, "nft -s list chain inet trackway_hfpep prerouting");
+        let before = rules().stdout;
+        net.nets.run(&near, &format!("nft {command}"));
+        assert!(wait_until(SOON, || rules().stdout == before), "{command}");
+    }
+
+    let server = net.sites.server.clone();
+    for (gateway, from, to) in [(0, &client, (SERVER, 7)), (1, &server, (CLIENT, 7))] {
+        let (mut here, mut there) = net.pair(&listener);
+        net.gateway(gateway).signal(Signal::SIGKILL);
+        net.gateway(gateway).finish(SOON);
+        let _ = (here.write_all(b"in clear"), there.write_all(b"in clear"));
+        expect_refused(&net, &net.sites.gateways[gateway].clone(), to);
+        expect_refused(&net, from, to);
+        assert!(counted(&net, gateway, "trackway_hfpep in-clear") > 0, "gateway {gateway}");
+        if gateway == 0 {
+            net.start(0, &bearer(0, "192.0.2."));
+            net.expect_spares();
+        }
+    }
+    assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
+
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    for gateway in net.sites.gateways.clone() {
+        let said = net.nets.run(&gateway, &format!("{TRACKWAY} down"));
+        assert!(said.contains("removed: nftables table inet trackway_hfpep\n"), "{said}");
+    }
+    let (mut here, mut there) = net.pair(&listener);
+    exchange(&mut here, &mut there);
+    assert!(in_clear(&net, 1) > 0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_goes_by_ip_goes_on_when_a_gateway_is_killed() {
+    let mut net = net();
+    let more = "[ipclient]\naddresses = [\"10.88.0.1/24\"]\n[[ipclient.route]]\nnode = \"0.0.0.2\"\nto = \
+                [\"10.89.0.0/16\"]\n[[rule]]\nname = \"other\"\nto-port = 80\nblock = \"silent\"\n";
+    let plain = |port: u16| {
+        format!(
+            "{more}[[rule]]\nname = \"plain\"\nto-port = {port}\nservice = \"ipclient\"\n[[rule]]\nname = \"web\"\nservice = \"hfpep\"\n"
+        )
+    };
+    net.start(0, &(bearer(0, "192.0.2.") + &plain(9)));
+    let [nine, ten] = [9, 10].map(|port| net.listen(port));
+    let (mut here, mut there) = net.pair(&nine);
+    // From the other side, past the gateway that is not there.
+    let inside = net.nets.within(&net.sites.client, || TcpListener::bind((CLIENT, 7)).unwrap());
+    let enter = || {
+        let dial = || {
+            TcpStream::connect_timeout(&SocketAddr::new(CLIENT.parse().unwrap(), 7), PATIENCE)
+                .unwrap()
+        };
+        let outside = net.nets.within(&net.sites.server, dial);
+        outside.set_read_timeout(Some(PATIENCE)).unwrap();
+        (outside, accept(&inside))
+    };
+    let (mut outside, mut entered) = enter();
+    exchange(&mut outside, &mut entered);
+
+    // Another port goes by IP from now on: connections go on.
+    fs::write(net.nets.folder().join("0.toml"), bearer(0, "192.0.2.") + &plain(10)).unwrap();
+    let near = net.sites.gateways[0].clone();
+    net.nets.run(&near, &format!("{TRACKWAY} reload"));
+    exchange(&mut here, &mut there);
+    exchange(&mut outside, &mut entered);
+
+    // So they do when somebody removes the table that stays.
+    net.nets.run(&near, "nft delete table inet trackway_hfpep");
+    let is_back = || net.nets.run(&near, "nft list tables").contains("trackway_hfpep");
+    assert!(wait_until(SOON, is_back));
+    exchange(&mut here, &mut there);
+    exchange(&mut outside, &mut entered);
+
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    exchange(&mut here, &mut there);
+    exchange(&mut outside, &mut entered);
+    let _ = net.pair(&ten);
+    for port in [9, 80] {
+        expect_refused(&net, &net.sites.client, (SERVER, port));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn answers_to_a_client_leave_by_no_interface_without_clients() {
+    let mut net = net();
+    for gateway in [0, 1] {
+        let config = format!("[hfpep]\ninterfaces = [\"lan\"]\n{}", bearer(gateway, "192.0.2."));
+        net.start(gateway, &config);
+    }
+    net.expect_spares();
+    let (mut here, mut there) = net.pair(&net.listen(7));
+    let near = net.sites.gateways[0].clone();
+
+    net.nets.run(&near, "ip route add 10.1.0.2/32 via 192.0.2.2");
+    there.write_all(b"again").unwrap();
+    net.expect(0, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
+    net.nets.run(&near, "ip route del 10.1.0.2/32");
+
+    here.read_exact(&mut [0; 5]).unwrap();
+    exchange(&mut here, &mut there);
+    assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
+}
