@@ -73,11 +73,16 @@ impl Lead {
     /// The kernel entries for one version of IP.
     #[must_use]
     pub fn entries(&self, is_v6: bool) -> [Entry; 2] {
-        let Numbers { local_tables, local_priorities, .. } = Numbers::chosen();
-        let table = Table::Own(local_tables + u32::from(self.position));
-        let priority = local_priorities + u32::from(self.position);
+        let table = Table::Own(Numbers::chosen().local_tables + u32::from(self.position));
+        let priority = self.priority();
         let rule = Rule::Marked { mark: self.mark.value(), mask: self.mask, table };
         [Entry::Here { is_v6, table }, Entry::Rule { is_v6, priority, rule }]
+    }
+
+    /// The priority of the rule.
+    #[must_use]
+    pub fn priority(&self) -> u32 {
+        Numbers::chosen().local_priorities + u32::from(self.position)
     }
 }
 

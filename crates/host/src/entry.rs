@@ -13,7 +13,6 @@ use nix::libc;
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::{Mark, Numbers};
-use crate::routes::Packets;
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
@@ -30,21 +29,22 @@ const LOOPBACK: u32 = 1;
 const MAIN: u32 = 254;
 
 // linux/fib_rules.h
-const FRA_SRC: u16 = 2;
-const FRA_IIFNAME: u16 = 3;
+pub(crate) const FRA_DST: u16 = 1;
+pub(crate) const FRA_SRC: u16 = 2;
+pub(crate) const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
-const FRA_FWMARK: u16 = 10;
+pub(crate) const FRA_FWMARK: u16 = 10;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
-const FRA_FWMASK: u16 = 16;
+pub(crate) const FRA_FWMASK: u16 = 16;
 const FRA_OIFNAME: u16 = 17;
-const FRA_UID_RANGE: u16 = 20;
+pub(crate) const FRA_UID_RANGE: u16 = 20;
 const FRA_PROTOCOL: u16 = 21;
-const FRA_IP_PROTO: u16 = 22;
-const FRA_SPORT_RANGE: u16 = 23;
-const FRA_DPORT_RANGE: u16 = 24;
+pub(crate) const FRA_IP_PROTO: u16 = 22;
+pub(crate) const FRA_SPORT_RANGE: u16 = 23;
+pub(crate) const FRA_DPORT_RANGE: u16 = 24;
 const FR_ACT_TO_TBL: u8 = 1;
-const FIB_RULE_INVERT: u32 = 2;
+pub(crate) const FIB_RULE_INVERT: u32 = 2;
 
 /// An entry that a service wants in the kernel. Entries are added in the order of the variants: refusals come
 /// before routes, and rules that lead packets to a table come last.
@@ -495,63 +495,6 @@ pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
         }
     }
     matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE).then_some((priority, protocol))
-}
-
-/// A rule of another program, and the packets that it is for.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Chosen {
-    /// The priority of the rule.
-    pub priority: u32,
-    /// Whether the rule is for all other packets than described.
-    pub is_inverted: bool,
-    /// The name of the incoming interface.
-    pub came_by: Option<String>,
-    /// The network of the source.
-    pub source: Option<Prefix>,
-    /// The other properties, without interface and source; the first of each range.
-    pub packets: Packets,
-}
-
-/// The rules of other programs.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
-    let mut fixed = [0; FIXED];
-    fixed[0] = family(is_v6);
-    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
-        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
-        found.extend(of_others.and_then(|(priority, _)| Chosen::parse(priority, message)));
-    })
-}
-
-impl Chosen {
-    fn parse(priority: u32, message: Message<'_>) -> Option<Self> {
-        let &[_, _, bits, tos, .., f0, f1, f2, f3] = message.fixed::<FIXED>()?;
-        let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;
-        let mut its = Self { priority, is_inverted, ..Self::default() };
-        its.packets.tos = tos;
-        // The first of a range.
-        let port = |value: &[u8]| Some(u16::from_ne_bytes(value.first_chunk().copied()?));
-        for (kind, value) in message.attributes(FIXED) {
-            match kind {
-                FRA_SRC => {
-                    its.source = netlink::address(value).and_then(|it| Prefix::new(it, bits).ok());
-                }
-                FRA_IIFNAME => {
-                    let name = value.strip_suffix(b"\0").unwrap_or(value);
-                    its.came_by = Some(String::from_utf8_lossy(name).into_owned());
-                }
-                FRA_FWMARK => its.packets.mark = netlink::number(value)?,
-                FRA_UID_RANGE => its.packets.user = value.get(..4).and_then(netlink::number),
-                FRA_IP_PROTO => its.packets.protocol = value.first().copied(),
-                FRA_SPORT_RANGE => its.packets.source_port = port(value),
-                FRA_DPORT_RANGE => its.packets.destination_port = port(value),
-                _ => {}
-            }
-        }
-        Some(its)
-    }
 }
 
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {

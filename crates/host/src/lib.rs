@@ -12,7 +12,7 @@
 //!   fence      the nftables table of a service against packets in clear, which stays after a crash
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
-//!   routes     where the kernel would send a packet
+//!   routes     where the kernel would send a packet      others   rules of other programs
 //!   timewait   connections of borrowed addresses that ended, and that the kernel is to forget
 //!   numbers    tables, priorities, marks and protocol numbers that are ours
 //!   observer   one subscription to the kernel's notices, for all services
@@ -30,6 +30,7 @@ pub mod netlink;
 pub mod nft;
 pub mod numbers;
 pub mod observer;
+pub mod others;
 mod plan;
 pub mod reconcile;
 pub mod routes;

@@ -7,11 +7,10 @@ use std::iter;
 use std::net::IpAddr;
 
 use base::ip::Prefix;
-use host::entry::{Chosen, others_rules};
 use host::fault::OVERRULED;
 use host::links;
 use host::netlink::Netlink;
-use nix::net::if_::if_nametoindex;
+use host::others::{Chosen, others_rules};
 
 use super::{Findings, Needs};
 use crate::linux::routes::{NextHop, Packets, Routes, probes};
@@ -61,32 +60,13 @@ fn chosen(routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
             chooses && it.packets.mark == 0 && !it.is_inverted
         };
         for rule in rules.into_iter().filter(chooses).take(TRIED) {
-            let Chosen { priority, came_by, source, mut packets, .. } = rule;
-            if came_by.is_some() || source.is_some() {
-                let source = source.map(host_of);
-                let interface = match (&came_by, source) {
-                    (Some(name), _) => if_nametoindex(&name[..]).ok(),
-                    (None, Some(address)) => routes.towards(address).interface(),
-                    (None, None) => None,
-                };
-                let Some(interface) = interface.filter(|it| is_others(needs, *it)) else {
-                    continue;
-                };
-                let neighbour = || links::neighbour_of(&mut netlink, interface, is_v6);
-                let Some(source) = source.or_else(neighbour) else { continue };
-                packets = Packets { came_by: Some(interface), source: Some(source), ..packets };
+            let Some(packets) = rule.example(&mut netlink, routes, is_v6) else { continue };
+            if packets.came_by.is_none_or(|interface| is_others(needs, interface)) {
+                all.push(Tried { is_v6, priority: rule.priority, packets });
             }
-            all.push(Tried { is_v6, priority, packets });
         }
     }
     all
-}
-
-/// An address of a network; the first may be no host's.
-fn host_of(network: Prefix) -> IpAddr {
-    let first = network.network().address();
-    let most = if first.is_ipv4() { 30 } else { 126 };
-    if network.bits() > most { first } else { links::beside(first, 2) }
 }
 
 /// Whether an interface is not ours. Without descriptors there are no names, and nothing is certain.

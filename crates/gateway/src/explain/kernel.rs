@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use base::ip::FlowKey;
-use host::entry::{Chosen, others_rules};
 use host::links;
 use host::netlink::Netlink;
+use host::others::{Chosen, others_rules};
 use host::run::is_running;
 use host::settings::Settings;
 use nix::net::if_::if_nametoindex;

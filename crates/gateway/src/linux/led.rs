@@ -7,22 +7,25 @@
 //! removes them.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use base::ip::Prefix;
+use base::ip::{Prefix, protocol};
 use base::time::Time;
 use host::fault::OVERRULED;
 use host::fence::Content;
+use host::netlink::Netlink;
 use host::nft::{Owned, Told};
-use host::routes::{NextHop, Routes, probes};
+use host::others::{Chosen, others_rules};
+use host::routes::{NextHop, Packets, Routes, probes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// Networks at most whose packets are tried after each change of the host.
+/// Networks, and rules of one version of IP, that are tried at most after each change of the host.
 const TRIED: usize = 32;
 
 /// A table, and the rules and routes it relies on.
@@ -33,8 +36,11 @@ pub(crate) struct Led {
     table: Owned,
     kept: Kept,
     routes: Routes,
-    /// A network whose marked packets another program's rule leads elsewhere, and an address there.
-    overruled: Option<(Prefix, IpAddr)>,
+    /// The protocol of the packets.
+    protocol: u8,
+    netlink: Netlink,
+    /// A network whose packets another program's rule leads elsewhere, and an address there with such packets.
+    overruled: Option<(Prefix, IpAddr, Packets)>,
     /// Becomes ready when `nft` complains, or something on the host has changed.
     either: Epoll,
 }
@@ -55,6 +61,8 @@ impl Led {
         orders: &[String],
     ) -> anyhow::Result<Self> {
         let routes = Routes::open().context("cannot ask the kernel for routes")?;
+        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let protocol = if owner == Owner::Sar { protocol::UDP } else { protocol::TCP };
         let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
         let table = Owned::start(family, orders, shut.needs).inspect_err(|_| {
@@ -68,7 +76,17 @@ impl Led {
             either.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         }
         let networks = networks.to_vec();
-        let mut led = Self { lead, networks, table, kept, routes, overruled: None, either };
+        let mut led = Self {
+            lead,
+            networks,
+            table,
+            kept,
+            routes,
+            protocol,
+            netlink,
+            overruled: None,
+            either,
+        };
         led.try_lead();
         Ok(led)
     }
@@ -87,14 +105,55 @@ impl Led {
         Ok(())
     }
 
-    /// Asks the kernel where it leads marked packets of this host to an address of each network: a rule of another
-    /// program may come before ours. Rules by interface or source, and networks after the first [`TRIED`], are not tried.
+    /// Asks the kernel where it leads marked packets to an address of each network: a rule of another program may come
+    /// before ours. This host's own packets are tried, and one of those that each such rule is for; not networks or
+    /// rules after the first [`TRIED`].
     fn try_lead(&mut self) {
-        let Self { routes, lead, .. } = self;
-        let tried = self.networks.iter().take(TRIED);
-        let mut tried = tried.flat_map(|to| probes(*to).into_iter().map(|ip| (*to, ip)));
-        self.overruled =
-            tried.find(|(_, ip)| routes.marked(*ip, lead.mark.value()) != NextHop::Here);
+        let own = Packets {
+            mark: self.lead.mark.value(),
+            protocol: Some(self.protocol),
+            ..Packets::default()
+        };
+        let rules = [false, true].map(|is_v6| self.rules_before(is_v6));
+        self.overruled = None;
+        for &network in self.networks.iter().take(TRIED) {
+            let is_v6 = network.address().is_ipv6();
+            let of_rules = rules[usize::from(is_v6)].iter().map(|(to, packets)| (*to, *packets));
+            for (within, packets) in iter::once((None, own)).chain(of_rules) {
+                let to = match within {
+                    Some(within) if network.contains(within.address()) => probes(within),
+                    Some(within) if !within.contains(network.address()) => continue,
+                    _ => probes(network),
+                };
+                let is_past = |to: &IpAddr| {
+                    let decided = self.routes.decided(*to, &packets);
+                    decided.is_ok_and(|(hop, _)| hop != NextHop::Here)
+                };
+                if let Some(to) = to.into_iter().find(is_past) {
+                    self.overruled = Some((network, to, packets));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The destinations of each rule of other programs that comes before ours, if it has any, and a packet led here that
+    /// it is for.
+    fn rules_before(&mut self, is_v6: bool) -> Vec<(Option<Prefix>, Packets)> {
+        let (mark, last) = (self.lead.mark.value(), self.lead.priority());
+        let rules = others_rules(&mut self.netlink, is_v6).unwrap_or_default();
+        let may_be_ours = |it: &Chosen| {
+            let has_mark = (it.packets.mark ^ mark) & it.mask == 0;
+            let has_protocol = it.packets.protocol.is_none_or(|its| its == self.protocol);
+            it.priority <= last && has_mark && has_protocol
+        };
+        let rules: Vec<_> = rules.into_iter().filter(may_be_ours).take(TRIED).collect();
+        let example = |rule: Chosen| {
+            let packets = rule.example(&mut self.netlink, &mut self.routes, is_v6)?;
+            let protocol = Some(self.protocol);
+            Some((rule.destination, Packets { mark, protocol, ..packets }))
+        };
+        rules.into_iter().filter_map(example).collect()
     }
 
     /// Changes both tables in one step.
@@ -150,13 +209,13 @@ impl Led {
     /// Deviations from what is wanted, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = self.kept.faults();
-        faults.extend(self.overruled.map(|(network, to)| {
-            let Lead { mark, .. } = self.lead;
+        faults.extend(self.overruled.map(|(network, to, packets)| {
+            let (mark, last) = (self.lead.mark, self.lead.priority());
             let ip = if to.is_ipv4() { "ip" } else { "ip -6" };
             let said = format!(
                 "packets to {network} are not led to this host, and are dropped: a rule of another program decides before \
-                 ours with mark {mark:#x}: `{ip} rule` shows it, `{ip} route get {to} mark {mark:#x}` where it leads; \
-                 delete it, or give it a priority after ours"
+                 ours with mark {mark:#x}: `{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads; delete it, \
+                 or give it a priority above {last}"
             );
             Fault::new(&OVERRULED, said)
         }));

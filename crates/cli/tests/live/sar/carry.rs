@@ -198,3 +198,18 @@ fn datagrams_that_nobody_carries_do_not_leave_in_clear() {
     client.send_to(b"in clear", "10.2.0.5:5000").unwrap();
     assert_eq!(heard(&target).0, b"in clear");
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_rule_of_another_program_that_takes_datagrams_is_a_fault() {
+    let (net, _) = net("");
+    let is_told = || net.status(0)["faults"].to_string().contains("rule-overruled");
+    net.nets.run(&net.nodes[0], "ip rule add pref 40 ipproto tcp blackhole");
+
+    for takes in ["ipproto udp dport 5000", "iif lan0"] {
+        net.nets.run(&net.nodes[0], &format!("ip rule add pref 50 {takes} blackhole"));
+        assert!(wait_until(SOON, is_told), "{takes}: {}", net.status(0));
+        net.nets.run(&net.nodes[0], &format!("ip rule del pref 50 {takes} blackhole"));
+        assert!(wait_until(SOON, || !is_told()), "{takes}: {}", net.status(0));
+    }
+}

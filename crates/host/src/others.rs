@@ -1,0 +1,120 @@
+//! Rules of other programs, and a packet that each of them is for: such rules may lead packets past ours.
+
+use std::io;
+use std::net::IpAddr;
+
+use base::ip::Prefix;
+use nix::libc;
+use nix::net::if_::if_nametoindex;
+
+use crate::entry::{
+    FIB_RULE_INVERT, FIXED, FRA_DPORT_RANGE, FRA_DST, FRA_FWMARK, FRA_FWMASK, FRA_IIFNAME,
+    FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_SRC, FRA_UID_RANGE, Owner, family, priority,
+};
+use crate::links;
+use crate::netlink::{self, Message, Netlink, Request};
+use crate::routes::{NextHop, Packets, Routes};
+
+/// The interface of this host's own packets.
+const LOOPBACK: &str = "lo";
+
+/// A rule of another program, and the packets that it is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Chosen {
+    /// The priority of the rule.
+    pub priority: u32,
+    /// Whether the rule is for all other packets than described.
+    pub is_inverted: bool,
+    /// The name of the incoming interface.
+    pub came_by: Option<String>,
+    /// The network of the source.
+    pub source: Option<Prefix>,
+    /// The network of the destination.
+    pub destination: Option<Prefix>,
+    /// The relevant bits of the mark; 0 if the rule is not by mark.
+    pub mask: u32,
+    /// The other properties, without interface and source; the first of each range.
+    pub packets: Packets,
+}
+
+/// The rules of other programs.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+    let mut fixed = [0; FIXED];
+    fixed[0] = family(is_v6);
+    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
+        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
+        found.extend(of_others.and_then(|(priority, _)| Chosen::parse(priority, message)));
+    })
+}
+
+impl Chosen {
+    fn parse(priority: u32, message: Message<'_>) -> Option<Self> {
+        let &[_, to, from, tos, .., f0, f1, f2, f3] = message.fixed::<FIXED>()?;
+        let mut its = Self {
+            priority,
+            is_inverted: u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0,
+            came_by: None,
+            source: None,
+            destination: None,
+            mask: 0,
+            packets: Packets { tos, ..Packets::default() },
+        };
+        // The first of a range.
+        let port = |value: &[u8]| Some(u16::from_ne_bytes(value.first_chunk().copied()?));
+        let network = |value: &[u8], bits: u8| Prefix::new(netlink::address(value)?, bits).ok();
+        for (kind, value) in message.attributes(FIXED) {
+            match kind {
+                FRA_DST => its.destination = network(value, to),
+                FRA_SRC => its.source = network(value, from),
+                FRA_IIFNAME => {
+                    let name = value.strip_suffix(b"\0").unwrap_or(value);
+                    its.came_by = Some(String::from_utf8_lossy(name).into_owned());
+                }
+                FRA_FWMARK => its.packets.mark = netlink::number(value)?,
+                FRA_FWMASK => its.mask = netlink::number(value)?,
+                FRA_UID_RANGE => its.packets.user = value.get(..4).and_then(netlink::number),
+                FRA_IP_PROTO => its.packets.protocol = value.first().copied(),
+                FRA_SPORT_RANGE => its.packets.source_port = port(value),
+                FRA_DPORT_RANGE => its.packets.destination_port = port(value),
+                _ => {}
+            }
+        }
+        Some(its)
+    }
+
+    /// A packet that the rule is for, whatever its mark and destination: of another host where the rule asks for an
+    /// interface or a source. None if no such packet can come, or the rule is inverted.
+    pub fn example(
+        &self,
+        netlink: &mut Netlink,
+        routes: &mut Routes,
+        is_v6: bool,
+    ) -> Option<Packets> {
+        if self.is_inverted {
+            return None;
+        }
+        let source = self.source.map(host_of);
+        let came_by = match (self.came_by.as_deref(), source) {
+            (None | Some(LOOPBACK), None) => return Some(self.packets),
+            (Some(LOOPBACK), Some(_)) => None,
+            (Some(name), _) => Some(if_nametoindex(name).ok()?),
+            (None, Some(address)) => match routes.towards(address) {
+                NextHop::Here => None,
+                hop => Some(hop.interface()?),
+            },
+        };
+        let neighbour = |interface| links::neighbour_of(netlink, interface, is_v6);
+        let source = source.or_else(|| came_by.and_then(neighbour))?;
+        Some(Packets { came_by, source: Some(source), ..self.packets })
+    }
+}
+
+/// An address of a network; the first may be no host's.
+fn host_of(network: Prefix) -> IpAddr {
+    let first = network.network().address();
+    let most = if first.is_ipv4() { 30 } else { 126 };
+    if network.bits() > most { first } else { links::beside(first, 2) }
+}
