@@ -245,7 +245,7 @@ pub(crate) fn name_of(message: Message<'_>) -> Option<&[u8]> {
 ///
 /// # Errors
 /// When the name is taken, or the kernel refuses.
-pub(crate) fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Result<()> {
+pub fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Result<()> {
     let mut octets = name.as_bytes().to_vec();
     octets.push(0);
     let order =

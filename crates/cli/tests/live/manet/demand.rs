@@ -1,5 +1,6 @@
 //! Tests AODV: packets wait for a route, routes in use stay, and senders learn of failures.
 
+use std::fs;
 use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,6 +10,8 @@ use nix::sys::signal::Signal;
 use crate::manet::bed::{AODV, Manet, address};
 use crate::namespaces::{SOON, wait_until};
 
+/// How long something is waited for that may not come.
+const MOMENT: Duration = Duration::from_secs(2);
 /// How long a route stays that no packet takes.
 const UNUSED: Duration = Duration::from_secs(3);
 
@@ -106,4 +109,38 @@ fn a_node_in_the_middle_that_lost_its_route_has_the_source_look_for_another() {
     for counter in ["routing_demands_in_transit", "aodv_errors_sent"] {
         assert!(manet.count(1, counter) > 0, "{counter}: {}", manet.told(1));
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_device_that_was_renamed_or_moved_is_there_again() {
+    let mut manet = Manet::running(AODV, 2);
+    let away = manet.nets.add("away");
+    let routes = |manet: &Manet| {
+        let shown = manet.nets.try_run(&manet.nodes[0].name, "ip route show dev trackway-aodv0");
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let before = routes(&manet);
+
+    for change in ["name other", &format!("netns {away}")] {
+        manet.run(0, &format!("ip link set trackway-aodv0 {change}"));
+        let is_back = wait_until(SOON, || routes(&manet) == before);
+        assert!(is_back, "{change}: {}{}", manet.run(0, "ip link"), manet.told(0));
+        manet.expect_reachable(0, &address(1));
+    }
+
+    // Somebody else has the name now.
+    let is_told = |manet: &Manet| manet.status(0)["faults"].to_string().contains("is called other");
+    manet.run(0, "ip link add third type veth peer name fourth");
+    let taken = "link set trackway-aodv0 name other\nlink set third name trackway-aodv0\n";
+    fs::write(manet.nets.folder().join("taken"), taken).unwrap();
+    let batch = format!("ip -batch {}", manet.nets.folder().join("taken").display());
+    let is_taken = wait_until(SOON, || {
+        let _ = manet.nets.try_run(&manet.nodes[0].name, &batch);
+        wait_until(MOMENT, || is_told(&manet))
+    });
+    assert!(is_taken, "{}{}", manet.run(0, "ip link"), manet.status(0));
+    manet.run(0, "ip link del trackway-aodv0");
+    let is_back = wait_until(SOON, || routes(&manet) == before && !is_told(&manet));
+    assert!(is_back, "{}{}", manet.run(0, "ip link"), manet.told(0));
 }

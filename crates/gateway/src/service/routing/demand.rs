@@ -57,6 +57,9 @@ pub struct Demand {
     /// At other nodes: errors about packets in half tunnels.
     inlet: Option<Inlet>,
     device: Device,
+    name: String,
+    /// Why the device cannot have its name again, if somebody has changed it.
+    renamed: Option<String>,
     index: u32,
     mtu: usize,
     raw: Raw,
@@ -111,6 +114,8 @@ impl Demand {
             outlet: Outlet::set_up(on_demand)?,
             inlet: Inlet::set_up(on_demand)?,
             device,
+            name: name.to_owned(),
+            renamed: None,
             index,
             mtu: ETHERNET,
             raw,
@@ -130,11 +135,17 @@ impl Demand {
         self.index
     }
 
+    /// What of the device is not as it has to be.
+    pub fn faults(&self) -> Vec<Fault> {
+        let all = self.renamed.iter().cloned().chain(self.accept_own_sources());
+        all.map(|why| Fault::new(&SETTING, why)).collect()
+    }
+
     /// Lets the device take errors that we send to programs of this node, which come from the node's own address;
-    /// returns the fault if the kernel does not let us.
-    pub fn accept_own_sources(&self) -> Option<Fault> {
+    /// returns why the kernel does not let us.
+    fn accept_own_sources(&self) -> Option<String> {
         let name = links::existing_name(self.index)?;
-        links::accept_own_sources(&name).err().map(|why| Fault::new(&SETTING, why))
+        links::accept_own_sources(&name).err()
     }
 
     /// Gives the device its routes, and tells which addresses are this host's.
@@ -148,7 +159,8 @@ impl Demand {
         host: &mut Host<Vec<u8>>,
         fib: &mut Fib,
     ) -> anyhow::Result<()> {
-        // Somebody may have switched the device off, or deleted it, which reading it reports.
+        self.keep_name(netlink)?;
+        // Somebody may have switched the device off.
         if links::keep(netlink, self.index, None).is_ok_and(|is_changed| is_changed) {
             warn!(
                 "somebody has switched our device off, or put it into another group: it is as before"
@@ -175,6 +187,34 @@ impl Demand {
             let target = Target { address: Ipv4Addr::UNSPECIFIED, bits: 0, metric };
             let mtu = u32::try_from(mtu.saturating_sub(minimal::OVERHEAD)).ok();
             fib.set(target, Hop { mtu, ..hop });
+        }
+        Ok(())
+    }
+
+    /// Gives the device its name again if somebody has changed it: the table of passages knows it by its name.
+    ///
+    /// # Errors
+    /// When the device is gone, or was moved to another network namespace: then nobody else says so.
+    fn keep_name(&mut self, netlink: &mut Netlink) -> anyhow::Result<()> {
+        let name = &self.name;
+        let other = links::existing_name(self.index).with_context(|| {
+            format!("the device {name} is not in this network namespace any more")
+        })?;
+        if other == *name {
+            self.renamed = None;
+            return Ok(());
+        }
+        match links::rename(netlink, self.index, name) {
+            Ok(()) => {
+                warn!(%other, %name, "a device of ours was renamed, and has its name again");
+                self.renamed = None;
+            }
+            Err(error) => {
+                self.renamed = Some(format!(
+                    "the device {name} is called {other} now, and cannot have its name again: {error}; `ip link set {name} \
+                     name OTHER` frees the name"
+                ));
+            }
         }
         Ok(())
     }
