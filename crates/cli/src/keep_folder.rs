@@ -16,11 +16,14 @@ pub struct Args {
     /// The name of its control socket in the current folder, if it is elsewhere than usual.
     #[arg(long)]
     socket: Option<PathBuf>,
+    /// The name in the folder of all gateways that leads to a socket in its own.
+    #[arg(long)]
+    link: Option<PathBuf>,
 }
 
 /// Keeps the folder until the gateway ends.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let socket = args.socket.as_deref();
-    gateway::keep_folder(args.user, args.group, args.status_group, socket)?;
+    let (socket, link) = (args.socket.as_deref(), args.link.as_deref());
+    gateway::keep_folder(args.user, args.group, args.status_group, socket, link)?;
     Ok(ExitCode::SUCCESS)
 }

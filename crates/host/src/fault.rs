@@ -137,11 +137,11 @@ pub static DEAF: Kind = Kind {
     follows: &[],
     delay: AT_ONCE,
 };
-/// An address to listen at is gone.
+/// An address or socket to listen at is gone.
 pub static LISTEN: Kind = Kind {
     code: "listen-address-gone",
     severity: Severity::High,
-    meaning: "An address that a service listens at is not this host's: nobody reaches it there.",
+    meaning: "An address or socket that a service listens at is gone: nobody reaches it there.",
     follows: &["interface-missing"],
     delay: LATER,
 };

@@ -67,22 +67,43 @@ fn find_base() -> PathBuf {
     }
 }
 
-/// Hears when folders of gateways, or names in them, come or go.
+/// Hears when folders, or names in them, come or go.
 #[derive(Debug)]
-pub struct FolderWatch(Inotify);
+pub struct FolderWatch {
+    events: Inotify,
+    folders: Vec<PathBuf>,
+}
 
 impl FolderWatch {
+    /// Hears of the folders of gateways.
+    ///
     /// # Errors
     /// When this user may have no more watches, or no descriptors are left.
     pub fn open() -> io::Result<Self> {
-        let watch = Self(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
+        let base = base();
+        let mut folders: Vec<PathBuf> = base.parent().map(Path::to_owned).into_iter().collect();
+        folders.extend([base.join(LOCKS), folder(), base]);
+        Self::open_for(folders)
+    }
+
+    /// Hears of the folder of a file, and of the folder's own.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_beside(file: &Path) -> io::Result<Self> {
+        Self::open_for(file.ancestors().skip(1).take(3).map(Path::to_owned).collect())
+    }
+
+    fn open_for(folders: Vec<PathBuf>) -> io::Result<Self> {
+        let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        let watch = Self { events, folders };
         watch.follow();
         Ok(watch)
     }
 
     /// Skips all waiting events, and watches the folders that exist now.
     pub fn read(&self) {
-        while self.0.read_events().is_ok_and(|events| !events.is_empty()) {}
+        while self.events.read_events().is_ok_and(|events| !events.is_empty()) {}
         self.follow();
     }
 
@@ -93,17 +114,16 @@ impl FolderWatch {
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
-        let base = base();
-        for folder in [base.parent(), Some(&base), Some(&base.join(LOCKS)), Some(&folder())] {
+        for folder in &self.folders {
             // The watch of the parent reports a missing folder when the folder is made.
-            let _ = folder.map(|folder| self.0.add_watch(folder, what));
+            let _ = self.events.add_watch(folder, what);
         }
     }
 }
 
 impl AsFd for FolderWatch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.events.as_fd()
     }
 }
 

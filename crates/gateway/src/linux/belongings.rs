@@ -35,8 +35,7 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
             .with_context(|| format!("cannot give {} to {account}", sar.store.display()))?;
         expect_way(&sar.store, account, "the store of [sar]")?;
         if let Some(folder) = sar.socket.path.parent() {
-            if folder == Path::new(RUN) {
-                let path = &sar.socket.path;
+            if let Some(path) = linked(config) {
                 link_socket(path).with_context(|| format!("cannot make {}", path.display()))?;
             } else {
                 own_new_folder(folder, account, "the socket of [sar]")?;
@@ -47,6 +46,12 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     // A reload may ask for the first device.
     open_tun(account);
     Ok(())
+}
+
+/// The path in the folder of all gateways that leads to a socket in this gateway's own.
+pub(crate) fn linked(config: &Config) -> Option<&Path> {
+    let path = config.sar.as_ref().map(|sar| sar.socket.path.as_path())?;
+    (path.parent() == Some(Path::new(RUN))).then_some(path)
 }
 
 /// Makes the parent folder of all gateways' folders, or gives it to root: nobody else makes or removes names in it.
@@ -142,7 +147,10 @@ fn left(folder: &File, name: &OsStr) -> Option<Vec<u8>> {
 
 /// Has a name in the folder of all gateways lead to the socket of this name in this gateway's own, where its user can
 /// make and remove it; unless a program listens there.
-fn link_socket(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// When another file is there, or the name cannot be made.
+pub(crate) fn link_socket(path: &Path) -> io::Result<()> {
     let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
     if UnixStream::connect(path).is_ok() {
         return Ok(());

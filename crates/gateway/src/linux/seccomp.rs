@@ -196,7 +196,6 @@ const REFUSED_TO_FOLDER_KEEPERS: &[libc::c_long] = &[
     libc::SYS_truncate,
     libc::SYS_renameat2,
     libc::SYS_linkat,
-    libc::SYS_symlinkat,
     libc::SYS_setuid,
 ];
 

@@ -60,7 +60,7 @@ pub fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
 }
 
 /// Starts the keeper of the gateway's folder below `/run`, which only root may make; while we are root. `control` is
-/// the path of a control socket elsewhere.
+/// the path of a control socket elsewhere, and `link` that of a link to a socket in our folder.
 ///
 /// # Errors
 /// When the process cannot be started.
@@ -68,6 +68,7 @@ pub fn start_for_folder(
     account: &Account,
     group: Option<Gid>,
     control: Option<&Path>,
+    link: Option<&Path>,
 ) -> anyhow::Result<()> {
     let control = control.map(std::path::absolute).transpose()?;
     let mut command = Command::new("/proc/self/exe");
@@ -76,6 +77,9 @@ pub fn start_for_folder(
         .arg("keep-folder")
         .args([account.uid.as_raw(), account.gid.as_raw()].map(|it| it.to_string()))
         .args(group.map(|group| group.to_string()));
+    if let Some(link) = link {
+        command.arg("--link").arg(link);
+    }
     if let Some((folder, socket)) =
         control.as_deref().and_then(|it| it.parent().zip(it.file_name()))
     {

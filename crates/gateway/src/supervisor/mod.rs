@@ -194,7 +194,7 @@ fn settle(
             files::hold(files::opened_by(|| Config::read(file)));
         }
         keeper::start(file, account)?;
-        keeper::start_for_folder(account, group, control)?;
+        keeper::start_for_folder(account, group, control, belongings::linked(config))?;
     }
     rights::settle(account, &rights::needed(config))
 }

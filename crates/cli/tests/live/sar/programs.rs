@@ -177,6 +177,65 @@ fn the_socket_is_for_its_owner_and_group_alone_and_goes_with_the_gateway() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_socket_that_was_removed_is_there_again() {
+    let mut net = Net::star(1, "");
+    net.start(0);
+    let socket = net.socket(0);
+    let is_back = || Client::connect(&socket).is_ok();
+    let mut program = net.program(0);
+
+    fs::remove_file(&socket).unwrap();
+    assert!(wait_until(SOON, is_back), "{}", net.printed(0));
+    program.send(&[address_of(1)], "still connected", b"hello");
+    program.expect("accepted");
+
+    // The gateway's user may not make the folder again.
+    fs::rename(socket.parent().unwrap(), net.nets.folder().join("gone")).unwrap();
+    let fault = || {
+        let faults = net.status(0)["faults"].to_string();
+        let (_, after) = faults.split_once("listen-address-gone")?;
+        Some(after.split('`').nth(1)?.to_owned())
+    };
+    assert!(wait_until(SOON, || fault().is_some()), "{}", net.status(0));
+    net.nets.run(&net.nodes[0], &fault().unwrap());
+    assert!(wait_until(SOON, || is_back() && fault().is_none()), "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_usual_socket_is_there_again_with_its_folder() {
+    let mut net = Net::star(1, "");
+    let text = fs::read_to_string(net.file(0)).unwrap();
+    let usual: Vec<_> = text.lines().filter(|line| !line.starts_with("socket =")).collect();
+    fs::write(net.file(0), usual.join("\n")).unwrap();
+    // With a /run of its own: gateways of other tests have theirs in the usual one.
+    let (script, file) = (net.nets.folder().join("script"), net.file(0));
+    let run =
+        format!("mount -t tmpfs -o mode=755 none /run\nexec {TRACKWAY} run {}\n", file.display());
+    fs::write(&script, run).unwrap();
+    let node = net.nodes[0].clone();
+    let command = format!("unshare -m sh {}", script.display());
+    let gateway = net.nets.start(&node, &command, "gateway ready");
+    let inside = format!("nsenter -t {} -m -n", net.nets.program(gateway).pid());
+    let sends = |net: &Net| {
+        let send = format!(
+            "{inside} timeout 5 {TRACKWAY} send {} 10.9.1.2 --port 5000 --no-wait",
+            file.display()
+        );
+        net.nets.try_run(&node, &send).status.success()
+    };
+    let namespace = net.nets.run(&node, "stat -L -c %i /proc/self/ns/net");
+    assert!(wait_until(SOON, || sends(&net)));
+
+    // Moved, as the gateway would make a file in a folder that is being emptied.
+    for (number, removed) in ["sar.sock", "", namespace.trim()].iter().enumerate() {
+        net.nets.run(&node, &format!("{inside} mv -T /run/trackway/{removed} /run/{number}"));
+        assert!(wait_until(SOON, || sends(&net)), "{removed}: {}", net.nets.printed(gateway));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn many_programs_send_at_once_and_each_hears_of_its_own() {
     let net = Net::pair("--delay 1ms");
     let mut receiver = net.program(1);

@@ -14,16 +14,19 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use base::time::Time;
+use base::time::{Time, earliest};
+use host::fault::{self, Fault};
+use host::run::FolderWatch;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::super::complaints::{Complaints, Subject};
 use super::api::{Answer, LONGEST_LINE, Request};
 use super::socket::Listener;
 use crate::config::Sar;
+use crate::config::sar::Socket;
 use crate::reactor::has_input;
 
 /// Names a program as long as the service runs.
@@ -34,6 +37,11 @@ pub struct ClientId(u64);
 #[derive(Debug)]
 pub struct Clients {
     listener: Listener,
+    socket: Socket,
+    /// Hears when the name of the socket goes.
+    names: FolderWatch,
+    /// Why the socket is gone, if it is, and when it is tried again.
+    missing: Option<(String, Time)>,
     udp: Option<UdpSocket>,
     connections: BTreeMap<ClientId, Connection>,
     addresses: BTreeMap<SocketAddr, (ClientId, Time)>,
@@ -107,6 +115,7 @@ impl Clients {
     /// When the socket or the port is taken.
     pub fn open(config: &Sar) -> anyhow::Result<Self> {
         let listener = Listener::open(&config.socket)?;
+        let names = listener.watch_name().context("cannot watch the folder of the socket")?;
         let bind = |at: SocketAddr| -> anyhow::Result<UdpSocket> {
             let udp = UdpSocket::bind(at)
                 .with_context(|| format!("cannot listen for programs at {at}"))?;
@@ -115,6 +124,9 @@ impl Clients {
         };
         Ok(Self {
             listener,
+            socket: config.socket.clone(),
+            names,
+            missing: None,
             udp: config.udp.map(bind).transpose()?,
             connections: BTreeMap::new(),
             deaf_until: None,
@@ -129,9 +141,35 @@ impl Clients {
         })
     }
 
-    /// When programs are accepted again, if there were no descriptors for them.
+    /// When programs are accepted again, if there were no descriptors for them, or when the socket is made again.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.deaf_until
+        earliest(self.deaf_until, self.missing.as_ref().map(|(_, at)| *at))
+    }
+
+    /// What keeps programs out.
+    pub fn faults(&self) -> Vec<Fault> {
+        let deaf = self.deaf_until.map(|_| {
+            let said = "sar: programs are not accepted: raise LimitNOFILE, or `ulimit -n`";
+            Fault::new(&fault::DEAF, said)
+        });
+        let missing = self.missing.as_ref();
+        let missing = missing.map(|(why, _)| Fault::new(&fault::LISTEN, format!("sar: {why}")));
+        deaf.into_iter().chain(missing).collect()
+    }
+
+    /// Makes the socket again if somebody has removed its name.
+    fn keep_socket(&mut self, now: Time) {
+        if self.listener.is_there() {
+            self.missing = None;
+            return;
+        }
+        self.missing = match self.listener.restore(&self.socket) {
+            Ok(()) => {
+                warn!("the socket of programs was removed, and is there again");
+                None
+            }
+            Err(why) => Some((format!("{why:#}"), now + DEAF)),
+        };
     }
 
     /// How many programs there may be from now on.
@@ -143,6 +181,7 @@ impl Clients {
     pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         let input = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         let callers = if self.deaf_until.is_none() { input } else { PollFlags::empty() };
+        fds.push(PollFd::new(self.names.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.listener.as_fd(), callers));
         fds.extend(self.udp.iter().map(|udp| PollFd::new(udp.as_fd(), input)));
         fds.extend(self.connections.values().map(|it| {
@@ -156,7 +195,7 @@ impl Clients {
     /// Takes what programs say; `ready` answers [`Self::watch`].
     pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> Vec<Said> {
         let mut said = Vec::new();
-        let Some((&listener, ready)) = ready.split_first() else { return said };
+        let Some((&[names, listener], ready)) = ready.split_first_chunk() else { return said };
         let mut ready = ready.iter();
         if self.udp.is_some() && ready.next().is_some_and(|it| has_input(*it)) {
             self.take_datagrams(now, &mut said);
@@ -170,6 +209,12 @@ impl Clients {
         self.deaf_until.take_if(|until| *until <= now);
         if has_input(listener) {
             self.accept(now);
+        }
+        if has_input(names) {
+            self.names.read();
+        }
+        if has_input(names) || self.missing.as_ref().is_some_and(|(_, at)| *at <= now) {
+            self.keep_socket(now);
         }
         said
     }

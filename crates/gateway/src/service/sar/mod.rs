@@ -33,9 +33,9 @@ use caps::Capability;
 use carrier::Carrier;
 use clients::{ClientId, Clients, Said};
 use host::IN_CLEAR;
-use host::fault::{self, Fault};
 use inbox::{Batch, Inbox};
 use nix::poll::{PollFd, PollFlags};
+use nix::unistd::Uid;
 use outbox::{Notice, Outbox};
 use port::{Port, Ways};
 use sar::{
@@ -233,10 +233,7 @@ impl Service for Sar {
         }
         counters.extend(entries("sar_", &self.store.stats()));
         let mut faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
-        if self.clients.next_timeout().is_some() {
-            let said = "sar: programs are not accepted: raise LimitNOFILE, or `ulimit -n`";
-            faults.push(Fault::new(&fault::DEAF, said));
-        }
+        faults.extend(self.clients.faults());
         Report { faults, ..Report::new(counters, "sar", &self.status()) }
     }
 
@@ -757,7 +754,7 @@ fn open_store(config: &config::Sar, setup: &Setup<'_>) -> anyhow::Result<(Store,
         segment: SEGMENT.max(MESSAGES * longest),
         most: config.service.store_octets,
     };
-    let folder = config.store.display();
+    let (folder, user) = (config.store.display(), Uid::effective());
     match Store::open(options.clone(), setup.waker) {
         Ok(opened) => Ok(opened),
         Err(NotOpened::Damaged(damage)) if config.damaged == Damaged::SetAside => {
@@ -767,17 +764,21 @@ fn open_store(config: &config::Sar, setup: &Setup<'_>) -> anyhow::Result<(Store,
             Store::open(options, setup.waker).map_err(|why| anyhow!("the store {folder}: {why}"))
         }
         Err(NotOpened::Damaged(damage)) => Err(anyhow!(
-            "the store {folder} is damaged: {damage}; messages in it may be lost: move the folder away, or let \
-             `damaged = \"set-aside\"` in [sar] do that, and the service begins anew"
+            "the store {folder} is damaged: {damage}; messages in it may be lost: `mv {folder} {folder}.damaged`, or \
+             `damaged = \"set-aside\"` in [sar], lets the service begin anew"
         )),
         Err(NotOpened::InUse) => Err(anyhow!(
-            "the store {folder} is in use by another gateway: end it, or name another `store` in [sar]"
+            "the store {folder} is in use by another gateway: `fuser -v {folder}/*` names it; end it, or name \
+             another `store` in [sar]"
         )),
         Err(NotOpened::NoRoom(octets)) => Err(anyhow!(
-            "no room for the store {folder}: {octets} octets are needed at least; make room, or name another `store` \
-             in [sar]"
+            "no room for the store {folder}: {octets} octets are needed at least; `df -h {folder}` shows how much there is: \
+             make room, or name another `store` in [sar]"
         )),
-        Err(NotOpened::Io(error)) => Err(anyhow!("cannot open the store {folder}: {error}")),
+        Err(NotOpened::Io(error)) => Err(anyhow!(
+            "cannot open the store {folder}: {error}; `namei -l {folder}` and `df {folder}` show the way there, and \
+             `chown -R {user} {folder}` gives it to the gateway; or name another `store` in [sar]"
+        )),
     }
 }
 

@@ -8,7 +8,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use nix::unistd::{Group, User};
+use host::run::FolderWatch;
+use nix::unistd::{Group, Uid, User};
 
 use crate::config::sar::Socket;
 use crate::sys::acl::AccessList;
@@ -29,31 +30,31 @@ impl Listener {
     /// When somebody does, or the name or the rights cannot be had.
     pub fn open(socket: &Socket) -> anyhow::Result<Self> {
         // Root has made a link from the folder of all gateways to a name in our own.
-        let path = &place(&socket.path);
-        let said = || format!("cannot listen for programs at {}", path.display());
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(said)?;
-        }
-        match UnixStream::connect(path) {
-            Ok(_) => bail!(
-                "{}: another program listens there; end it, or name another socket in [sar]",
-                said()
-            ),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
-            Err(error) => return Err(error).with_context(said),
-        }
-        if fs::symlink_metadata(path).is_ok_and(|it| !is_socket(&it)) {
-            bail!("{}: there is a file that is no socket; remove it", said());
-        }
-        // The socket gets its access rights before its name.
-        let fresh = with_suffix(path, ".new");
-        let _ = fs::remove_file(&fresh);
-        let listener = UnixListener::bind(&fresh).with_context(said)?;
-        listener.set_nonblocking(true)?;
-        grant(&fresh, socket).and_then(|()| fs::rename(&fresh, path).with_context(said))?;
-        let inode = fs::symlink_metadata(path).with_context(said)?.ino();
-        Ok(Self { socket: listener, path: path.clone(), inode })
+        let path = place(&socket.path);
+        let (listener, inode) = listen(&path, socket)?;
+        Ok(Self { socket: listener, path, inode })
+    }
+
+    /// Whether its name still leads to it.
+    pub fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|it| it.ino() == self.inode)
+    }
+
+    /// Listens again under its name, which somebody has removed. Existing connections go on.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn restore(&mut self, socket: &Socket) -> anyhow::Result<()> {
+        (self.socket, self.inode) = listen(&self.path, socket)?;
+        Ok(())
+    }
+
+    /// Hears when its name, or a folder on the way to it, comes or goes.
+    ///
+    /// # Errors
+    /// As [`FolderWatch::open`].
+    pub fn watch_name(&self) -> io::Result<FolderWatch> {
+        FolderWatch::open_beside(&self.path)
     }
 
     /// The next program that connects.
@@ -65,6 +66,38 @@ impl Listener {
     }
 }
 
+/// Opens a socket at a path, and tells which file it is.
+fn listen(path: &Path, socket: &Socket) -> anyhow::Result<(UnixListener, u64)> {
+    let said = || format!("cannot listen for programs at {}", path.display());
+    if let Some(folder) = path.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        made.with_context(|| {
+            let user = Uid::effective();
+            format!("{}: `install -d -o {user} {}` makes its folder", said(), folder.display())
+        })?;
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => bail!(
+            "{}: another program listens there; end it, or name another socket in [sar]",
+            said()
+        ),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+        Err(error) => return Err(error).with_context(said),
+    }
+    if fs::symlink_metadata(path).is_ok_and(|it| !is_socket(&it)) {
+        bail!("{}: there is a file that is no socket; remove it", said());
+    }
+    // The socket gets its access rights before its name.
+    let fresh = with_suffix(path, ".new");
+    let _ = fs::remove_file(&fresh);
+    let listener = UnixListener::bind(&fresh).with_context(said)?;
+    listener.set_nonblocking(true)?;
+    grant(&fresh, socket).and_then(|()| fs::rename(&fresh, path).with_context(said))?;
+    let inode = fs::symlink_metadata(path).with_context(said)?.ino();
+    Ok((listener, inode))
+}
+
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -73,7 +106,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|it| it.ino() == self.inode) {
+        if self.is_there() {
             // If the name is gone already, nothing is left to remove.
             let _ = fs::remove_file(&self.path);
         }

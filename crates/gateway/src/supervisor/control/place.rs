@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 
 use super::far;
 use crate::linux::account::Account;
-use crate::linux::belongings::{give_socket, own_folder, own_run, regroup_socket};
+use crate::linux::belongings::{give_socket, link_socket, own_folder, own_run, regroup_socket};
 use crate::linux::{rights, seccomp};
 
 /// Who may use a control socket besides root.
@@ -217,7 +217,8 @@ impl Drop for Place {
 /// This process is root's, may give files away and change the network, and hears nothing from anybody.
 ///
 /// `socket` is the name of the gateway's control socket in the current folder, if the socket is elsewhere than usual. The
-/// gateway's user may have no right to remove it there.
+/// gateway's user may have no right to remove it there. `link` is a path in the folder of all gateways that leads to a
+/// socket of this name in the gateway's own.
 ///
 /// # Errors
 /// When rights cannot be given up, or the folders cannot be watched.
@@ -226,6 +227,7 @@ pub fn keep_folder(
     gid: u32,
     group: Option<u32>,
     socket: Option<&Path>,
+    link: Option<&Path>,
 ) -> anyhow::Result<()> {
     let _ = prctl::set_name(c"trackway-folder");
     // Only the gateway's user may open the lock, and root as long as it has all rights.
@@ -270,6 +272,9 @@ pub fn keep_folder(
         if !folder().is_dir() {
             // Whoever misses the folder says so: the gateway.
             let _ = own_folder(Some(&account));
+        }
+        if let Some(link) = link.filter(|link| fs::symlink_metadata(link).is_err()) {
+            let _ = link_socket(link);
         }
         if let Some(group) = group {
             // The gateway is not in the group, and cannot give the socket that it has made again to it.
