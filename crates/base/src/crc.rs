@@ -109,6 +109,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn eight_octets_at_a_time_are_one_at_a_time(
             octets in prop::collection::vec(any::<u8>(), 0..100),

@@ -155,6 +155,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn each_number_is_taken_at_most_once_and_near_ones_always(
             steps in prop::collection::vec((0_u64..3, 0_u64..20_000), 1..300),

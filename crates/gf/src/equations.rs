@@ -461,7 +461,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(harness::cases(if cfg!(miri) { 2 } else { 200 }))]
 
         #[test]
         fn dense_rows_say_what_lists_of_entries_say(changes in changes(), present: u64) {

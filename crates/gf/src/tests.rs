@@ -147,7 +147,7 @@ fn a_buffer_keeps_its_memory() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(harness::cases(if cfg!(miri) { 4 } else { 256 }))]
 
     #[test]
     fn sums_are_those_of_the_scalar_field(

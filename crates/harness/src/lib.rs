@@ -6,6 +6,7 @@
 //! instead.
 
 pub mod memory;
+mod properties;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use base::parameter::{Parameter, Table, Value};
 use base::time::{Time, earliest};
 use proptest::prelude::*;
+
+pub use properties::cases;
 
 /// Polling beyond this number within an instant counts as endless.
 const MOST_POLLS: usize = 20_000;

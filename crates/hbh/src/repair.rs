@@ -327,6 +327,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn as_many_repairs_as_losses_recover_all_that_was_lost(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..40),

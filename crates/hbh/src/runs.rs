@@ -106,6 +106,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn runs_are_the_set_of_the_numbers_that_came(
             steps in prop::collection::vec((0..600_u64, any::<bool>()), 0..400),

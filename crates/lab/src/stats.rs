@@ -449,6 +449,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn one_pass_gives_what_two_passes_give(values in prop::collection::vec(-1e6..1e6_f64, 2..50)) {
             let n = values.len() as f64;

@@ -515,6 +515,8 @@ fn flows() -> impl Strategy<Value = Flow<'static>> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn decisions_are_those_of_the_model(
         models in prop::collection::vec(models(), 0..6),

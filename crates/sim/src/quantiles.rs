@@ -72,6 +72,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn a_rank_is_that_of_the_sorted_list_to_a_hundredth(
             micros in prop::collection::vec(0..10_000_000_u64, 1..200),

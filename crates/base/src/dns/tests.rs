@@ -189,6 +189,8 @@ fn what_does_not_exist_is_told_from_what_has_no_address() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_octets_are_survived(octets in prop::collection::vec(any::<u8>(), 0..200), at in 0_usize..80, with: u8) {
         let mut changed = ANSWER.to_vec();

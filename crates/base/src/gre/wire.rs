@@ -164,6 +164,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn what_was_written_is_read(
             key in any::<Option<u32>>(),

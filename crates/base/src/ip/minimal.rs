@@ -225,6 +225,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn the_end_of_a_tunnel_has_what_its_beginning_had(
             payload in prop::collection::vec(any::<u8>(), 0..60),

@@ -186,6 +186,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn no_options_make_it_panic(
             octets in prop::collection::vec(any::<u8>(), 0..60),

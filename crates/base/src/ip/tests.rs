@@ -216,6 +216,8 @@ fn fragments_carry_the_whole_payload() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn no_octets_make_the_parsers_panic(octets in prop::collection::vec(any::<u8>(), 0..120)) {
         if let Ok(header) = Header::parse(&octets) {

@@ -164,6 +164,8 @@ fn a_hello_has_the_tag_of_its_group_alone() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_sealed_opens_as_it_was(
         is_v4 in any::<bool>(),

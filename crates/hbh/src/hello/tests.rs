@@ -90,6 +90,8 @@ fn only_a_hello_of_the_group_is_read() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_written_can_be_read(hello in any_hello(), is_keyed in any::<bool>()) {
         let key = is_keyed.then(|| key(7));

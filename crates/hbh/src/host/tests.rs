@@ -858,6 +858,8 @@ fn input() -> impl Strategy<Value = Input> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_hosts_keep_the_contract(
         (has_key, settles) in any::<(bool, bool)>(),

@@ -113,6 +113,8 @@ impl harness::Peer for Node {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_neighbours_keep_the_contract(
         is_paper: bool,

@@ -148,7 +148,7 @@ fn an_unknown_flow_is_reported_before_packets_to_the_same_neighbour() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(harness::cases(64))]
 
     #[test]
     fn no_octets_upset_a_node(octets in prop::collection::vec(any::<u8>(), 0..120)) {

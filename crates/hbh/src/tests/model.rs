@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(harness::cases(256))]
 
     #[test]
     fn whatever_happens_to_it_a_packet_is_delivered_or_counted_and_nothing_waits_for_ever(

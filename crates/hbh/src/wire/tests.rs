@@ -119,6 +119,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn an_hdm_comes_back_as_it_went(
         (flow, seq, wants_ack) in any::<(u16, u16, bool)>(),

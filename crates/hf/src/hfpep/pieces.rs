@@ -172,6 +172,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn pieces_cut_anywhere_are_what_was_said(
             said in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..20),

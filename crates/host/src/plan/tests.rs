@@ -290,6 +290,8 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     /// Whatever others did, one plan later all is as it should be, but where a route of another program stands; a
     /// second plan has nothing to do, and nothing of others was touched.
     #[test]

@@ -33,6 +33,8 @@ fn what_is_read_is_what_was_written() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_frames_come_back(
         frames in prop::collection::vec(

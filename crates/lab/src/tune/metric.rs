@@ -282,6 +282,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn any_text_is_read_or_refused(text in "[cdt0-9e.+*/() é-]{0,60}") {
             let _ = Metric::parse(&text);

@@ -365,6 +365,8 @@ fn a_long_table_is_told_in_messages_that_fit() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn no_packet_ever_runs_in_a_circle(
         seed in any::<u64>(),

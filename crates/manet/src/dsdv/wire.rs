@@ -93,6 +93,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn what_was_read_is_written_the_same(octets in prop::collection::vec(any::<u8>(), 0..100)) {
             if let Ok((entries, is_cut)) = Entry::parse_all(&octets) {

@@ -79,6 +79,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn each_packet_has_one_outcome_and_the_bounds_hold(
         steps in prop::collection::vec(step(), 0..100),

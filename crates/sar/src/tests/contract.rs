@@ -139,6 +139,8 @@ fn pair() -> impl Strategy<Value = Between<Input>> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_nodes_keep_the_contract(steps in steps(pair()), profile in 0_usize..5, serial: u16) {
         let config = config(Profile::NAMES[profile].1);

@@ -206,6 +206,8 @@ fn config(profile: Profile) -> Config {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn each_message_has_one_outcome_and_is_delivered_whole_and_once(
         steps in prop::collection::vec(step(), 1..40),

@@ -110,6 +110,8 @@ fn what_cannot_be_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_was_written_is_read(
         (kind, flag) in (0_u8..8, any::<bool>()),

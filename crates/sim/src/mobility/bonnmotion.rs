@@ -256,6 +256,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn what_is_written_reads_back(
             nodes in prop::collection::vec(

@@ -619,6 +619,8 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn what_is_written_reads_back(trace in motions()) {
             let again = read(write(&trace).as_bytes());

@@ -87,6 +87,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn packets_come_out_as_they_went_in_however_the_stream_is_cut(
             packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..80), 1..10),

@@ -42,7 +42,7 @@ struct Forged {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(harness::cases(400))]
 
     #[test]
     fn no_sequence_of_events_breaks_a_connection(

@@ -98,7 +98,7 @@ fn fates() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(harness::cases(400))]
 
     #[test]
     fn every_octet_arrives_once_and_in_order_or_somebody_is_told(

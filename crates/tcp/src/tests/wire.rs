@@ -138,6 +138,8 @@ fn a_reset_answers_what_belongs_to_no_connection() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_emitted_parses_back(segment in segments(), payload in octets(100)) {
         let segment = Segment { payload: &payload, ..segment };

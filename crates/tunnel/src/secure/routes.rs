@@ -165,6 +165,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn a_network_holds_the_addresses_that_share_its_bits(
             address: u32, other: u32, bits in 0_u8..=32,
@@ -179,6 +181,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn looking_up_is_looking_for_the_longest(
             list in proptest::collection::vec((any::<u16>(), 0_u8..=32, any::<bool>()), 0..12),

@@ -416,6 +416,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn any_octets_are_survived(octets in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Datagram::parse(&octets);

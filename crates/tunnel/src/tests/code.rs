@@ -169,6 +169,8 @@ fn a_repair_over_more_than_any_end_sends_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn whatever_comes_first_all_is_recovered_in_order(
         count in 1_usize..40,

@@ -92,6 +92,8 @@ impl Peer for Tunnel {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_ends_keep_the_contract(steps in harness::steps(harness::between(input()))) {
         let config = Config { window: WINDOW, queue: QUEUE, ..Config::default() };

@@ -66,6 +66,8 @@ fn what_an_older_end_cannot_read_is_longer_than_its_symbol_to_it() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn records_lie_in_the_symbol_one_after_the_other(
         symbol in prop::collection::vec(prop_oneof![Just(0_u8), 0_u8..9, any::<u8>()], 0..80),

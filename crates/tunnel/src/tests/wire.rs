@@ -105,6 +105,8 @@ fn coefficients_are_a_function_of_the_number_and_never_zero() {
 const GOLDEN: [u8; 8] = [26, 158, 116, 196, 100, 1, 169, 244];
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_octets_are_read_or_refused_and_read_back_the_same(
         octets in prop::collection::vec(any::<u8>(), 0..200),

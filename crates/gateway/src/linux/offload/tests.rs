@@ -14,6 +14,8 @@ const ENDS: [(IpAddr, IpAddr); 2] = [
 ];
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_train_is_cut_into_whole_packets(
         is_v6 in any::<bool>(),

@@ -96,7 +96,7 @@ fn octets_that_tcp_does_not_take_stop_the_writer() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(harness::cases(64))]
 
     #[test]
     fn garbage_never_panics_and_fails_once(

@@ -18,6 +18,8 @@ fn answers_are_these_octets() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn whatever_is_read_is_written_the_same(magic: u8, octets: [u8; 3]) {
         if let Ok(answer) = Answer::parse(magic, octets) {

@@ -77,6 +77,8 @@ impl User for HfPep {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn proxies_keep_the_contract(
         steps in harness::steps(input(vec![0x18, 0, 1, 0, 3, 0, 0, 0, MAGIC])),

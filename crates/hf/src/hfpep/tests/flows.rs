@@ -202,6 +202,8 @@ fn look(bench: &mut Bench<HfPep>, seen: &mut BTreeMap<Vec<u8>, [u32; 2]>) {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_reliable_datagram_and_its_answer_come_once_whatever_nodes_and_the_air_do(
         steps in prop::collection::vec(step(), 0..120),

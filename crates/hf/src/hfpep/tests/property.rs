@@ -466,6 +466,8 @@ fn check(steps: &[Step], has_breaks: bool) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn each_octet_arrives_once_and_in_order_if_nothing_is_broken_off(
         steps in prop::collection::vec(step(false), 0..250),

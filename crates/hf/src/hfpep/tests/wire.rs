@@ -85,6 +85,8 @@ fn opening() -> impl Strategy<Value = Opening> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_was_written_is_read_and_not_before_it_is_whole(
         opening in opening(),

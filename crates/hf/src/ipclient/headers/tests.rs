@@ -277,7 +277,7 @@ fn datagram() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(harness::cases(2_000))]
 
     #[test]
     fn a_datagram_comes_back_as_it_was_or_is_not_compressed(packet in datagram()) {

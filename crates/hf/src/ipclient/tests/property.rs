@@ -128,6 +128,8 @@ impl Core for Stage {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn every_datagram_has_one_outcome_and_memory_is_bounded(steps in harness::steps(input())) {
         let mut config = Config { queue: 8_000, window: (1_000, 6_000), compress_headers: true, ..config() };

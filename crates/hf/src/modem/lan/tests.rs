@@ -308,6 +308,8 @@ fn a_block_names_one_waveform() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn whatever_comes_a_session_neither_panics_nor_spins(
         pieces in prop::collection::vec((any::<u8>(), 0_usize..300, any::<u16>()), 0..60),

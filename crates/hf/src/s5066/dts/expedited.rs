@@ -375,6 +375,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn each_c_pdu_arrives_once_or_is_known_to_have_failed(
             seed in any::<u64>(),

@@ -264,6 +264,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(harness::cases(256))]
+
         #[test]
         fn chunks_do_not_matter(
             octets in prop::collection::vec(

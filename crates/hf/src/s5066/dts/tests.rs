@@ -14,7 +14,7 @@ use crate::s5066::Address;
 use crate::s5066::service::{Outcome, RequestId};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(harness::cases(64))]
 
     #[test]
     fn resets_and_restarts_neither_double_nor_invent(

@@ -342,7 +342,7 @@ fn a_record_distinguishes_data_retransmissions_and_acknowledgements() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(harness::cases(24))]
 
     #[test]
     fn over_a_hostile_channel_each_u_pdu_arrives_once_or_its_sender_is_told(

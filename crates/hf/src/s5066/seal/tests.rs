@@ -225,6 +225,8 @@ fn notices_are_two_octets() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn no_octet_of_a_seal_or_of_what_it_covers_can_be_changed(
         u_pdu in prop::collection::vec(any::<u8>(), 1..100),

@@ -215,6 +215,8 @@ fn what_is_no_such_stream_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_written_is_read(
         writes in prop::collection::vec(

@@ -188,6 +188,8 @@ impl<C: User> Core for Bench<C> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn streams_keep_the_contract(steps in harness::steps(input(vec![0x18]))) {
         let mut bench: Bench = Bench::new(&config());

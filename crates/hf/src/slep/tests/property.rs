@@ -293,6 +293,8 @@ fn check(steps: &[Step], may_restart: bool, configs: [Config; 2]) -> Result<(), 
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn each_octet_arrives_once_and_in_order_if_no_process_restarts(
         steps in prop::collection::vec(step(false), 0..250),

@@ -116,6 +116,8 @@ fn what_is_no_pdu_is_refused() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_read_is_written_the_same_way(
         head in 0_u8..0x40,

@@ -381,6 +381,8 @@ fn syntax_errors_have_a_line() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn no_text_makes_the_reader_panic(
         at in 0..CHAIN.len(), cut in 0..40_usize, put in "[\\[\\]\"=a-z0-9%\n. -]{0,12}",

@@ -191,6 +191,8 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_was_written_is_read(message in message()) {
         let mut octets = Vec::new();

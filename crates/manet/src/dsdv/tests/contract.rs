@@ -10,6 +10,8 @@ use super::{arrival, interface, message};
 use crate::{Interface, Router};
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn the_contract_is_kept(
         inputs in steps(input()),

@@ -146,6 +146,8 @@ fn numbers_are_ordered_around_their_wrap() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_time_that_can_be_said_is_the_shortest_that_is_no_shorter(millis in 1_u64..3_968_000) {
         let time = Duration::from_millis(millis);

@@ -55,6 +55,8 @@ fn body() -> impl Strategy<Value = Body> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_was_written_is_read_the_same(router in address(), area: u32, body in body()) {
         let packet = Packet { router, area, body };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(harness::cases(200))]
 
     #[test]
     fn no_packet_makes_a_node_panic_or_keep_it(

@@ -180,6 +180,8 @@ fn what_is_held_is_bounded() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     /// Whatever is lost, doubled or late: packets come out right, once, in order, and as long as TCP
     /// goes on sending what is unseen, all of them do.
     #[test]

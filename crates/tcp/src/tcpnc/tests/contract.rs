@@ -93,6 +93,8 @@ impl Peer for End {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_layers_keep_the_contract(steps in harness::steps(harness::between(sent()))) {
         let config = Config { max_packets: PACKETS, max_window: 20, ..Config::default() };

@@ -77,6 +77,8 @@ fn runs_that_touch_or_go_back_are_refused() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_message_is_read_as_it_was_written(
         first: u32, count in 1_u8.., back: u16, id: u32, key: u16,

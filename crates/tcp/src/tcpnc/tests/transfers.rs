@@ -46,7 +46,7 @@ fn losses_within_the_redundancy_are_hidden_from_tcp() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(harness::cases(48))]
 
     #[test]
     fn all_octets_arrive_and_both_ends_close_whatever_the_network_does(

@@ -259,6 +259,8 @@ fn near() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_arrives_is_what_was_sent(steps in prop::collection::vec(step(), 0..300)) {
         let mut ends = Ends::default();

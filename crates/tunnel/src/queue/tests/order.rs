@@ -230,6 +230,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn all_is_popped_in_the_order_of_its_flow_or_counted_and_memory_is_bounded(
         steps in prop::collection::vec(step(), 1..400),

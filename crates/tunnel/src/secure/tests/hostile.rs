@@ -277,7 +277,7 @@ fn configurations_that_cannot_work_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(harness::cases(64))]
 
     #[test]
     fn no_octets_panic_or_pass(

@@ -182,6 +182,8 @@ fn datagrams_stay_alone_where_the_kernel_takes_no_trains_of_them() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn no_packet_is_lost_or_changed_whatever_comes(
         packets in prop::collection::vec(

@@ -272,7 +272,7 @@ fn frames(folder: &Folder, count: u64) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(harness::cases(64))]
 
     #[test]
     fn a_crash_in_a_write_costs_what_was_being_written_alone(cut in 0_u64..2_000, noise: u64) {

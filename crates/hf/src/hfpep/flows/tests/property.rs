@@ -193,6 +193,8 @@ impl Link {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn datagrams_and_answers_reach_whom_they_are_for_and_both_ends_recover(
         has_refusals in any::<bool>(),

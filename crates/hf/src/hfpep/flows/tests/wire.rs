@@ -90,6 +90,8 @@ fn a_checksum_tells_zeros_of_different_lengths_apart() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn what_is_read_is_written_again(octets in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(message) = Message::parse(&octets) {

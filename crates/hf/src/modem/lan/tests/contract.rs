@@ -91,6 +91,8 @@ impl Peer for End {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn both_ends_keep_the_contract(steps in harness::steps(harness::between(act()))) {
         let ends = [

@@ -145,6 +145,8 @@ fn what_is_not_allowed_is_wrong() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_octets_are_scanned_to_their_end(octets in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut rest = &octets[..];

@@ -179,6 +179,8 @@ fn hostile_frames_do_not_fill_the_memory() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn each_c_pdu_is_handed_on_at_most_once_and_good_octets_are_right(
         seed in any::<u64>(),

@@ -273,6 +273,8 @@ fn a_report_tells_the_runs_of_both_codings() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_octets_make_a_frame_that_is_read_back_or_none(
         kind in 0_u8..16,

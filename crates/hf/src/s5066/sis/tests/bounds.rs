@@ -186,6 +186,8 @@ fn what_waits_of_a_client_goes_with_its_connection() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn any_octets_are_survived_in_bounded_memory(
         pieces in prop::collection::vec(

@@ -274,6 +274,8 @@ fn a_stream_that_holds_no_primitive_is_broken_at_once() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_primitive_is_read_back(octets in prop::collection::vec(any::<u8>(), 0..60), kind in 0_u8..30) {
         let fields: Vec<u8> = std::iter::once(kind).chain(octets).collect();

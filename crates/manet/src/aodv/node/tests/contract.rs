@@ -145,6 +145,8 @@ impl Core for Aodv {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_node_keeps_the_contract(
         has_hellos: bool,

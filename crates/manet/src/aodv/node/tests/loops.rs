@@ -77,7 +77,7 @@ fn run(course: &Course, wait_after_reboot: bool) -> Net {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(harness::cases(3_000))]
 
     #[test]
     fn routes_never_go_round_in_circles(course in course()) {

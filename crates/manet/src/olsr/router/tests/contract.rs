@@ -126,6 +126,8 @@ impl Peer for Node {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_neighbours_keep_the_contract(
         is_on: bool,

@@ -193,7 +193,7 @@ fn all_that_is_due_rides_in_one_packet_and_nothing_longer_than_an_interface_has_
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(harness::cases(24))]
 
     #[test]
     fn routes_are_shortest_on_any_connected_network(

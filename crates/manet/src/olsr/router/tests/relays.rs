@@ -55,6 +55,8 @@ fn a_coverage_of_two_is_two_relays_for_each_node_that_has_them() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn all_are_covered_and_nobody_is_needless(
         given in prop::collection::vec((1_u8..=7, any::<u16>()), 0..9),
@@ -104,7 +106,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(harness::cases(16))]
 
     #[test]
     fn the_relays_of_every_node_reach_all_that_are_two_hops_away(

@@ -155,6 +155,8 @@ impl Peer for Node {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn two_neighbours_keep_the_contract(steps in harness::steps(harness::between(input()))) {
         let bounds = Bounds { lsas: MOST, octets: 1_000 };

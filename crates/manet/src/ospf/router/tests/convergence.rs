@@ -135,7 +135,7 @@ fn costs_count_and_not_hops() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(harness::cases(24))]
 
     #[test]
     fn whatever_wires_there_are_and_lose_all_comes_right(

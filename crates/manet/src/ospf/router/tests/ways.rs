@@ -13,6 +13,8 @@ use crate::ospf::wire::{Point, RouterLsa, link};
 const FAR: u64 = u64::MAX / 4;
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn ways_cost_what_the_shortest_ones_do(
         count in 2_usize..12,

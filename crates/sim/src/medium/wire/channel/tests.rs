@@ -440,6 +440,8 @@ fn where_everything_is_lost_repeating_has_an_end() {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn a_link_that_repeats_never_loses_nor_reorders(
         p in 0.0_f64..0.95,
@@ -458,6 +460,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(harness::cases(256))]
+
     #[test]
     fn time_only_goes_forward(
         bits in 1_u64..10_000_000_000,

@@ -14,7 +14,7 @@ use crate::s5066::dts::wire::{self, Body, Eow, Frame, Header, Numbers};
 use crate::s5066::service::{Outcome, RequestId};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(harness::cases(200))]
 
     #[test]
     fn each_c_pdu_arrives_once_or_is_known_to_have_failed(
