@@ -101,10 +101,14 @@ impl Chosen {
             (None | Some(LOOPBACK), None) => return Some(self.packets),
             (Some(LOOPBACK), Some(_)) => None,
             (Some(name), _) => Some(if_nametoindex(name).ok()?),
-            (None, Some(address)) => match routes.towards(address) {
-                NextHop::Here => None,
-                hop => Some(hop.interface()?),
-            },
+            (None, Some(address)) => {
+                // A rule for other protocols may refuse them.
+                let answers = Packets { protocol: self.packets.protocol, ..Packets::default() };
+                match routes.next_hop(address, &answers) {
+                    NextHop::Here => None,
+                    hop => Some(hop.interface()?),
+                }
+            }
         };
         let neighbour = |interface| links::neighbour_of(netlink, interface, is_v6);
         let source = source.or_else(|| came_by.and_then(neighbour))?;

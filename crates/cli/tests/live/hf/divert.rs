@@ -197,7 +197,10 @@ fn a_rule_of_another_program_that_decides_before_ours_is_a_fault_while_it_is_the
         site.net.nets.run(gateway, &format!("ip rule add {others} blackhole"));
     }
 
-    for takes in ["fwmark 0x74727064", "iif down", "ipproto tcp dport 4002", "to 10.2.0.1"] {
+    let by_source = "from 10.1.7.0/24 ipproto tcp";
+    for takes in
+        ["fwmark 0x74727064", "iif down", "ipproto tcp dport 4002", "to 10.2.0.1", by_source]
+    {
         let rule = format!("pref 50 {takes} blackhole");
         site.net.nets.run(gateway, &format!("ip rule add {rule}"));
         assert!(wait_until(SOON, is_told), "{takes}: {}", site.net.status(0));
