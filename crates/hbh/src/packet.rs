@@ -20,6 +20,8 @@ pub struct Packet {
     pub tcp: Option<Peek>,
     /// Whether something before it will not come.
     pub has_hole: bool,
+    /// Whether TCP has sent it again: TCP waits for this segment above all.
+    pub is_repeated: bool,
 }
 
 impl Packet {

@@ -583,7 +583,8 @@ impl Relay {
         let (header_len, protocol) = (header.len, header.protocol);
         let taken_at = now;
         sender.set_upstream(upstream);
-        let packet = Packet { octets, header_len, protocol, taken_at, tcp, has_hole };
+        let packet =
+            Packet { octets, header_len, protocol, taken_at, tcp, has_hole, is_repeated: false };
         sender.handle_packet(now, packet);
         self.held += 1;
         if self.config.profile == Profile::Default || sender.backlog() == self.config.congestion {

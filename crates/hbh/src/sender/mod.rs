@@ -293,6 +293,8 @@ impl Sender {
     /// Takes a packet; there is room.
     pub fn handle_packet(&mut self, now: Time, mut packet: Packet) {
         self.used_at = now;
+        packet.is_repeated =
+            packet.tcp.is_some_and(|tcp| tcp.occupies() > 0 && !self.course.is_new(tcp));
         self.course.handle_packet(&mut packet, self.upstream.is_some());
         self.queue.push(packet);
     }
@@ -593,15 +595,19 @@ impl Sender {
         }
         let rate = self.pacer.throughput(now).max(1.0);
         let round_trip = peer.rtt().mean().unwrap_or_default();
-        while let Some(first) = self.queue.front() {
+        // If a repeat were dropped too, only TCP's timer would send the segment again, and it doubles each time.
+        while let Some(first) = self.queue.front().filter(|first| !first.is_repeated) {
             let few = FEW * first.octets.len() as f64 * 8.0 / rate;
             let target = codel::TARGET.max(Duration::from_secs_f64(few.min(10.0)));
             // A recovering flow need not fill the link if others share the link.
             let interval = codel::INTERVAL.div_f64(1.0 + flows as f64 / 4.0);
-            let setting = (target, interval.max(target + round_trip));
+            let waited = now.since(first.taken_at);
+            // A sender notices when what stands behind the dropped packet has arrived: on a slow link a flow has too
+            // few packets for a drop before that.
+            let setting = (target, interval.max(waited + round_trip));
             // After an outage TCP's timer is as long as the outage was: until then it misses what is dropped.
             let stays = self.queue.len() <= LEAST || peer.kept_waiting(first.taken_at);
-            let wait = if stays { Duration::ZERO } else { now.since(first.taken_at) };
+            let wait = if stays { Duration::ZERO } else { waited };
             if !self.codel.drops(now, wait, setting) {
                 break;
             }

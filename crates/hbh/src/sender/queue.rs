@@ -94,7 +94,8 @@ impl Queue {
         Some(packet)
     }
 
-    /// Whether a packet is selected by `is_it`; if the packet is the last one, puts `octets` in its place.
+    /// Whether a packet is selected by `is_it`; if the packet is the last one, puts `octets` in its place. The packet is
+    /// repeated from now on.
     ///
     /// A packet in front of others stays: `octets` have a newer timestamp, after which TCP discards all older ones
     /// (RFC 7323, 5.3).
@@ -109,6 +110,7 @@ impl Queue {
         let Some(index) = self.search.find(places, |index| is_it(&packets[index])) else {
             return false;
         };
+        packets[index].is_repeated = true;
         if index + 1 == packets.len() {
             self.put(index, octets, header_len);
         }
@@ -220,6 +222,7 @@ mod tests {
             taken_at: Time::ZERO,
             tcp: None,
             has_hole: false,
+            is_repeated: false,
         }
     }
 }

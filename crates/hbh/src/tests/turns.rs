@@ -99,3 +99,50 @@ fn three_packets_of_a_flow_may_wait_for_long_and_the_first_of_four_is_dropped() 
         assert_eq!(thinned > 0, is_thinned, "{thinned} of queues of {waiting}");
     }
 }
+
+/// A slow link to a neighbour that has been heard.
+fn slow() -> Line {
+    let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_millis(100)]);
+    pair.send(0..1);
+    pair.run(|_| Fate::ARRIVES);
+    pair
+}
+
+/// TCP that misses a segment sends it again, and if the repeat is lost too, waits for a timer that doubles each time.
+#[test]
+fn what_tcp_sends_again_is_not_dropped_however_long_it_waits() {
+    let new: Vec<u32> = (0..20).map(|number| number * 100).collect();
+    let behind_a_later_one = [&[100_000], &new[..]].concat();
+    let twice = [&new[..], &new[..]].concat();
+    for (seqs, is_thinned) in [(&new, true), (&behind_a_later_one, false), (&twice, false)] {
+        let mut pair = slow();
+        for seq in seqs {
+            for flow in 0..10 {
+                let mut packet = segment(*seq, 100, ACK);
+                // The lowest octet of the source port.
+                packet[21] = flow;
+                pair.give(&packet);
+            }
+        }
+        pair.run(|_| Fate::ARRIVES);
+
+        let thinned = pair.relays[A].stats().sent.packets_thinned;
+        assert_eq!(thinned > 0, is_thinned, "{thinned} of {} each", seqs.len());
+    }
+}
+
+/// Where all packets of a flow wait for seconds, the answer of a sender to a drop is heard of as much later.
+#[test]
+fn a_flow_on_a_slow_link_is_not_dropped_from_again_before_its_sender_can_know() {
+    let mut pair = slow();
+    for number in 0..20 {
+        for port in 1..=10 {
+            pair.give(&datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", number));
+        }
+    }
+    pair.run(|_| Fate::ARRIVES);
+
+    // At most one of each flow: what stood behind it leaves at the end.
+    let thinned = pair.relays[A].stats().sent.packets_thinned;
+    assert!((1..=10).contains(&thinned), "{thinned} of 200");
+}
