@@ -39,6 +39,15 @@ pub struct NewPeer {
 /// Why the peers of a text are not changed.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unchanged {
+    /// No other peer would be left.
+    #[error(
+        "{name:?} is the last peer, and [tunnel] needs one: add another first, or remove the section [tunnel] from the \
+         file, then `trackway reload`"
+    )]
+    Last {
+        /// The name.
+        name: String,
+    },
     /// There is no such peer.
     #[error("there is no peer {name:?}; there are: {}", .there.join(", "))]
     Unknown {
@@ -124,6 +133,9 @@ fn remove(text: &str, config: &Config, name: &str) -> Result<String, Unchanged> 
     let headers: Vec<_> = (0..lines.len()).filter(|&at| is_peer(lines[at])).collect();
     if headers.len() != peers.len() {
         return Err(Unchanged::Otherwise);
+    }
+    if peers.len() == 1 {
+        return Err(Unchanged::Last { name: name.to_owned() });
     }
     let header = headers[position];
     let is_blank = |line: &&str| line.trim().is_empty();
@@ -230,6 +242,9 @@ routes = ["10.3.0.0/16"]
         let nobody = PeerChange::Remove("nobody".to_owned()).apply(TEXT, &before);
         let there = vec!["office".to_owned(), "van".to_owned()];
         assert_eq!(nobody, Err(Unchanged::Unknown { name: "nobody".to_owned(), there }));
+        let alone = PeerChange::Remove("van".to_owned()).apply(TEXT, &before).unwrap();
+        let last = PeerChange::Remove("office".to_owned()).apply(&alone, &read(&alone));
+        assert_eq!(last, Err(Unchanged::Last { name: "office".to_owned() }));
 
         let inline = "[tunnel]\nprivate-key = \"a.key\"\naddresses = [\"10.99.0.1/24\"]\npeer = [{ name = \"a\", \
                       public-key = \"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\", routes = [\"10.2.0.0/16\"] }]\n";
