@@ -473,6 +473,10 @@ impl Reconciler {
             libc::RTM_DELADDR => {
                 links::address_of(message).is_some_and(|(device, ..)| self.needs(device))
             }
+            // IPv6 of the device is on again, and takes what it refused.
+            libc::RTM_NEWADDR => links::address_of(message).is_some_and(|(device, ..)| {
+                self.missing.keys().any(|it| it.device() == Some(device))
+            }),
             // IPv4's routes go without a word when the device goes down.
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
                 let has_other_mtu =
