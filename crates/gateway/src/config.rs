@@ -16,10 +16,10 @@ pub mod sar;
 #[cfg(test)]
 mod tests;
 mod tls;
+pub(crate) mod traffic;
 pub mod tunnel;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ::tunnel as nc;
@@ -280,18 +280,6 @@ impl Config {
     pub fn radios(&self) -> BTreeSet<String> {
         let routed = self.routing.iter().flat_map(|it| &it.interfaces);
         self.of_hbh().iter().chain(routed).cloned().collect()
-    }
-
-    /// Where services listen: the section of each, address and port.
-    pub(crate) fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
-        let tunnel = self.tunnel.iter().flat_map(|it| it.listen.iter().copied());
-        let station = self.s5066.iter().map(|it| it.listen);
-        let bearer = self.hf_pep.iter().filter_map(|it| it.bearer.listen);
-        let made = self.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
-        let messages = self.sar.iter().flat_map(|it| it.listen.iter().copied().chain(it.udp));
-        let tunnel = tunnel.map(|at| ("tunnel", at));
-        let others = station.map(|at| ("s5066", at)).chain(messages.map(|at| ("sar", at)));
-        tunnel.chain(bearer.chain(made).map(|at| ("hfpep", at))).chain(others).collect()
     }
 
     /// The MANET interfaces used by HBH, by name; empty without HBH.

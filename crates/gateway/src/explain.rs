@@ -15,7 +15,7 @@ use rules::{
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::config::hfpep::{Far, Listener, Transport};
+use crate::config::hfpep::{Far, Listener};
 use crate::linux::routes::{NextHop, Routes};
 
 /// A flow that somebody asks about.
@@ -233,11 +233,35 @@ impl Question {
     }
 
     /// Explains the outcome for the flow on this host: rules decide where a service with rules is in the way, and the
-    /// kernel's routes everywhere else.
-    pub(crate) fn explain_here(&self, config: &Config) -> Explanation {
-        let mut explanation = self.find_here(config);
-        explanation.otherwise = self.otherwise(&explanation.outcome, config);
-        explanation
+    /// kernel's routes everywhere else. A service that does not run, as `runs` says of each name, takes nothing.
+    pub(crate) fn explain_here(&self, config: &Config, runs: impl Fn(&str) -> bool) -> Explanation {
+        let mut config = config.clone();
+        let mut missed = Vec::new();
+        loop {
+            let mut explanation = self.find_here(&config);
+            let Outcome::Pass { service, why, .. } = &mut explanation.outcome else {
+                return explanation;
+            };
+            // The devices of other services stay while they are down, and keep their packets.
+            match &service[..] {
+                name if runs(name) => {}
+                "hbh" => config.hbh = None,
+                "hfpep" => config.hf_pep = None,
+                "routing" => config.routing = None,
+                "sar" => config.sar = None,
+                _ => {}
+            }
+            let is_missed = !runs(service) && !missed.contains(service);
+            if is_missed && matches!(&service[..], "hbh" | "hfpep" | "routing" | "sar") {
+                missed.push(service.clone());
+                continue;
+            }
+            for service in &missed {
+                why.push_str(&format!("; {service} would take it, and does not run"));
+            }
+            explanation.otherwise = self.otherwise(&explanation.outcome, &config);
+            return explanation;
+        }
     }
 
     fn find_here(&self, config: &Config) -> Explanation {
@@ -398,11 +422,7 @@ impl Question {
     fn listener<'a>(&self, config: &'a Config) -> Option<&'a Listener> {
         let to = SocketAddr::new(self.destination, self.ports?.1);
         let carries = |listener: &&Listener| {
-            let protocol = match listener.transport {
-                Transport::Tcp => protocol::TCP,
-                Transport::Udp { .. } => protocol::UDP,
-            };
-            protocol == self.protocol && listener.at == to
+            listener.transport.protocol() == self.protocol && listener.at == to
         };
         config.hf_pep.iter().flat_map(|it| &it.listeners).find(carries)
     }

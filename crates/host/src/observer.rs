@@ -172,6 +172,12 @@ impl Observer {
         lock(&self.shared.facts).addresses.iter().map(|&(_, address, _)| address).collect()
     }
 
+    /// All addresses of this host, each with the number of its interface before and the length of its prefix behind.
+    #[must_use]
+    pub fn places(&self) -> Vec<(u32, IpAddr, u8)> {
+        lock(&self.shared.facts).addresses.iter().copied().collect()
+    }
+
     /// The numbers of interfaces with a strict reverse path filter: an IPv4 packet is dropped if its answer would leave
     /// by another interface.
     #[must_use]

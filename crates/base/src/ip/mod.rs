@@ -39,6 +39,8 @@ pub mod protocol {
     pub const UDP: u8 = 17;
     /// IPv6 fragment header.
     pub const V6_FRAGMENT: u8 = 44;
+    /// Generic Routing Encapsulation.
+    pub const GRE: u8 = 47;
     /// Minimal encapsulation (RFC 2004).
     pub const MINIMAL: u8 = 55;
     /// ICMP for IPv6.

@@ -1,17 +1,33 @@
 //! Tests that `trackway doctor` finds what is wrong with a host, and that each remedy mends it.
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, TRACKWAY};
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+
+/// How most firewalls treat what comes in: this host's own packets, answers, a few ports, and nothing else.
+const USUAL: &str = "add table inet site; \
+    add chain inet site input { type filter hook input priority 0; policy drop; }; \
+    add rule inet site input iif lo accept; add rule inet site input ct state established,related accept; \
+    add rule inet site input tcp dport 22 accept";
+const HFPEP: &str = "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\n[[hfpep.peer]]\ngateway = \"192.0.2.9:5099\"\n\
+    to = [\"10.7.0.0/16\"]\n[[hfpep.listen]]\nat = \"192.0.2.1:2222\"\ngateway = \"192.0.2.9:5099\"\ntarget = \"10.7.0.9:22\"\n";
+const TARGETS: &str = "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\nfrom = [\"192.0.2.9/32\"]\n";
+const SAR: &str = "[sar]\n[sar.carry]\nports = [514]\n[[sar.carry.peer]]\ngateway = \"192.0.2.9\"\nto = [\"10.6.0.0/16\"]\n";
+const OLSR: &str = "[routing]\nprotocol = \"olsr\"\ninterfaces = [\"eth0\"]\n";
+const HBH: &str = "[hbh]\ninterfaces = [\"eth0\"]\n";
+const GRE: &str = "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.9\"\nto = [\"10.4.0.0/16\"]\naddresses = [\"10.99.0.1/24\"]\n";
+const STATION: &str = "[s5066]\naddress = \"0.0.0.1\"\nlisten = \"192.0.2.1:5066\"\nmodem = \"192.0.2.7:3000\"\nwaveform = \"9600/short\"\n";
 
 /// A host with an uplink, and the configuration of a tunnel.
 struct Host {
     nets: Namespaces,
     name: String,
+    uplink: String,
     /// The file of its private key, and the public key of the peer.
     keys: (PathBuf, String),
 }
@@ -26,7 +42,7 @@ impl Host {
         nets.run(&name, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
         let [(key, _), (_, other)] = ["key", "other"].map(|name| nets.make_key(name).unwrap());
         let keys = (key, other);
-        let host = Self { nets, name, keys };
+        let host = Self { nets, name, uplink, keys };
         host.route(routes);
         host
     }
@@ -41,19 +57,37 @@ impl Host {
         fs::write(self.nets.folder().join("a.toml"), config).unwrap();
     }
 
+    /// From now on this is the configuration.
+    fn configure(&self, config: &str) {
+        fs::write(self.nets.folder().join("a.toml"), config).unwrap();
+    }
+
     fn run(&self, command: &str) {
         self.nets.run(&self.name, command);
     }
 
-    /// The codes of all findings but those of low severity, and their remedies.
-    fn findings(&self) -> Vec<(String, String)> {
+    /// Gives `nft` orders, which `; ` separates where no brace is open.
+    fn nft(&self, orders: &str) {
+        let said = self.nets.try_words(&self.name, &["nft", &orders.replace("; add", "\nadd")]);
+        assert!(said.status.success(), "{orders}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+
+    /// All findings: code, text and remedy.
+    fn all(&self) -> Vec<[String; 3]> {
         let file = self.nets.folder().join("a.toml");
         let command = format!("{TRACKWAY} doctor --json {}", file.display());
         let said = self.nets.try_run(&self.name, &command);
-        let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
+        let all: Vec<Value> =
+            serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
         let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
-        let grave = all.iter().filter(|it| it["severity"] != "low");
-        grave.map(|it| (text(it, "code"), text(it, "remedy"))).collect()
+        all.iter().map(|it| ["code", "what", "remedy"].map(|key| text(it, key))).collect()
+    }
+
+    /// The codes of all findings but those of low severity, and their remedies.
+    fn findings(&self) -> Vec<(String, String)> {
+        let low = ["perhaps", "running", "manager", "dns", "firewall-unread"];
+        let grave = self.all().into_iter().filter(|it| !low.contains(&&it[0][..]));
+        grave.map(|[code, _, remedy]| (code, remedy)).collect()
     }
 
     fn codes(&self) -> Vec<String> {
@@ -164,4 +198,230 @@ fn what_leaves_in_clear_beside_a_peer_for_everything_is_found() {
     host.run("nft add chain inet filter pre { type filter hook prerouting priority 0 ; }");
     host.run("nft add rule inet filter pre fib saddr . mark . iif oif missing drop");
     assert_eq!(host.codes(), ["leaves-in-clear", "reverse-path"]);
+}
+
+/// For each service: a firewall that drops its packets is found, each time by what is lost, and its remedy mends it.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_firewall_that_drops_packets_of_any_service_is_found_and_its_remedy_mends_it() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    host.run("ip route add 10.0.0.0/8 via 192.0.2.9");
+    let output = "add table inet site; add chain inet site output { type filter hook output priority 0; }; \
+                  add rule inet site output";
+    let all = format!("{output} drop");
+    let to = |what: &str| format!("{output} {what} drop");
+    let forward = "add table inet site; add chain inet site forward { type filter hook forward priority 0; policy drop; }";
+    let early = "add table inet site; add chain inet site early { type filter hook prerouting priority raw; }; \
+                 add rule inet site early ip daddr 10.6.0.0/15 drop";
+    let untold = "add table inet site; add chain inet site input { type filter hook input priority 0; policy drop; }; \
+                  add rule inet site input iif lo accept";
+    for (config, rules, expected) in [
+        (
+            SAR,
+            USUAL,
+            &["comes to UDP port 1624", "drops what sar takes on its way to 10.6.0.0/16"][..],
+        ),
+        (SAR, early, &["drops what sar takes on its way to 10.6.0.0/16"]),
+        (SAR, &to("udp dport 1624"), &["sends to the gateway of [sar.carry] at 192.0.2.9:1624"]),
+        (
+            HFPEP,
+            USUAL,
+            &[
+                "comes to TCP port 5099",
+                "comes to TCP port 2222",
+                "drops what hfpep takes on its way to 10.7.0.0/16",
+            ],
+        ),
+        (HFPEP, early, &["drops what hfpep takes on its way to 10.7.0.0/16"]),
+        (HFPEP, &to("ip daddr 192.0.2.9"), &["sends to the gateway of [hfpep] at 192.0.2.9:5099"]),
+        (TARGETS, USUAL, &["comes to TCP port 5099"]),
+        (TARGETS, &all, &["sends to targets of [hfpep]"]),
+        (OLSR, USUAL, &["UDP port 698 from neighbours on eth0: routing finds no routes"]),
+        (
+            OLSR,
+            &to("udp sport 698"),
+            &["UDP port 698 to neighbours on eth0: routing finds no routes"],
+        ),
+        (OLSR, forward, &["drops what is forwarded from and to eth0"]),
+        (HBH, forward, &["drops what is forwarded from and to eth0"]),
+        (GRE, USUAL, &["drops what the router of [[gre]] at 192.0.2.9 sends"]),
+        (GRE, &to("meta l4proto gre"), &["sends to the router of [[gre]] at 192.0.2.9"]),
+        (STATION, USUAL, &["comes to TCP port 5066"]),
+        (STATION, &to("tcp dport 3000"), &["sends to the modem of [s5066] at 192.0.2.7:3000"]),
+        (
+            STATION,
+            untold,
+            &["comes to TCP port 5066", "drops what the modem of [s5066] at 192.0.2.7:3000 sends"],
+        ),
+    ] {
+        host.configure(config);
+        assert_eq!(host.findings(), [], "{config}");
+        host.nft(rules);
+        let found = host.all();
+        let told: Vec<_> = found.iter().map(|it| &it[1]).collect();
+        assert_eq!(told.len(), expected.len(), "{config}{rules}: {told:#?}");
+        for expected in expected {
+            assert!(told.iter().any(|it| it.contains(expected)), "{expected}: {told:#?}");
+        }
+        for [code, _, remedy] in &found {
+            assert_eq!(code, "firewall");
+            for order in remedy.split('(').next().unwrap().split(';') {
+                host.run(order.trim());
+            }
+        }
+        assert_eq!(host.findings(), [], "{config}{rules}: {found:#?}");
+        host.nft("delete table inet site");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_port_that_another_program_has_is_found_for_any_service() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    let port = |config: &str| {
+        host.configure(config);
+        host.findings()
+    };
+
+    for (config, at, is_tcp, key) in [
+        (HFPEP, "192.0.2.1:5099", true, "hfpep.bearer.listen"),
+        (HFPEP, "0.0.0.0:2222", true, "hfpep.listen.at"),
+        (STATION, "192.0.2.1:5066", true, "s5066.listen"),
+        (SAR, "0.0.0.0:1624", false, "sar.listen"),
+        (OLSR, "0.0.0.0:698", false, "another routing daemon"),
+    ] {
+        assert_eq!(port(config), [], "{config}");
+        let taken = host.nets.within(&host.name, || match is_tcp {
+            true => (TcpListener::bind(at).ok(), None),
+            false => (None, UdpSocket::bind(at).ok()),
+        });
+        let found = port(config);
+        drop(taken);
+        assert_eq!(found.len(), 1, "{config}: {found:?}");
+        let number = at.split_once(':').unwrap().1;
+        assert_eq!(found[0].0, "port", "{found:?}");
+        assert!(found[0].1.contains(key) && found[0].1.contains(number), "{found:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_way_that_is_gone_is_found_for_any_service_and_is_a_fault_while_it_lasts() {
+    let mut host = Host::new("\"10.2.0.0/16\"");
+    host.run("ip link add link eth0 name mac0 type macvlan");
+    host.run("ip link set mac0 up");
+    host.run("ip address add 203.0.113.1/24 dev mac0");
+    let behind = STATION.replace("192.0.2.7", "203.0.113.7");
+    let uplink = host.uplink.clone();
+    let codes = |config: &str| {
+        host.configure(config);
+        host.codes()
+    };
+
+    for config in [HFPEP, SAR, GRE, STATION, &behind] {
+        assert_eq!(codes(config), [""; 0], "{config}");
+    }
+    host.nets.run(&uplink, "ip link set eth0 down");
+    for config in [HFPEP, SAR, GRE, STATION, &behind, OLSR, HBH] {
+        assert_eq!(codes(config), ["interface-missing"], "{config}");
+    }
+    host.nets.run(&uplink, "ip link set eth0 up");
+    host.run("ip link set eth0 down");
+    for config in [HFPEP, SAR, GRE, STATION] {
+        let found = codes(config);
+        assert!(found.iter().any(|it| it == "no-route"), "{config}: {found:?}");
+    }
+    host.run("ip link set eth0 up");
+    host.run("ip route replace default via 192.0.2.254");
+
+    host.configure(&behind);
+    let (name, file) = (host.name.clone(), host.nets.folder().join("a.toml"));
+    host.nets.start(&name, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
+    let has_fault = |host: &Host| {
+        let status = host.nets.status(&host.name);
+        let faults = status["faults"].as_array().unwrap();
+        faults.iter().any(|it| it["said"].to_string().contains("mac0, which leads to the modem"))
+    };
+    host.nets.run(&uplink, "ip link set eth0 down");
+    assert!(wait_until(SOON, || has_fault(&host)), "{}", host.nets.status(&name));
+    host.nets.run(&uplink, "ip link set eth0 up");
+    assert!(wait_until(SOON, || !has_fault(&host)), "{}", host.nets.status(&name));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_is_not_judged_is_named_with_its_place() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    host.configure(SAR);
+    let perhaps = || {
+        let all = host.all().into_iter().filter(|it| it[0] == "perhaps");
+        all.map(|[_, what, remedy]| format!("{what} {remedy}")).collect::<Vec<_>>()
+    };
+    assert_eq!(perhaps(), [""; 0]);
+
+    for (harm, undo, expected) in [
+        (
+            "nft add table netdev site; add chain netdev site in { type filter hook ingress device eth0 priority 0; policy drop; }",
+            "nft delete table netdev site",
+            "chain netdev site in drops packets, and is not judged here `nft list chain netdev site in` shows it",
+        ),
+        (
+            "nft add table inet site; add chain inet site raw { type filter hook prerouting priority raw; }; \
+             add chain inet site in { type filter hook input priority 0; }; add rule inet site raw udp dport 514 notrack; \
+             add rule inet site in ct state invalid,untracked drop",
+            "nft delete table inet site",
+            "keeps packets from connection tracking, and the rule with handle",
+        ),
+        (
+            "nft add table inet site; add chain inet site pre { type filter hook prerouting priority filter; }; \
+             add rule inet site pre meta mark set 0",
+            "nft delete table inet site",
+            "in chain inet site pre may change the mark by which sar leads packets to itself",
+        ),
+        (
+            "ip xfrm policy add src 192.0.2.1 dst 192.0.2.9 dir out action block",
+            "ip xfrm policy flush",
+            "policies of IPsec encrypt or block packets that they select: src 192.0.2.1/32 dst 192.0.2.9/32",
+        ),
+    ] {
+        match harm.strip_prefix("nft ") {
+            Some(orders) => host.nft(orders),
+            None => harm.split("; ").for_each(|command| host.run(command)),
+        }
+        let told = perhaps();
+        assert_eq!(told.len(), 1, "{harm}: {told:?}");
+        assert!(told[0].contains(expected), "{harm}: {told:?}");
+        host.run(undo);
+        assert_eq!(perhaps(), [""; 0], "{undo}");
+    }
+}
+
+/// The rules and routes by which HF-PEP leads connections here.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_leads_connections_here_is_back_soon_and_a_clash_names_the_key_of_its_numbers() {
+    let mut host = Host::new("\"10.2.0.0/16\"");
+    host.run("sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    host.configure(&HFPEP.replace("\"10.7.0.0/16\"", "\"10.7.0.0/16\", \"fd07::/16\""));
+    let (name, file) = (host.name.clone(), host.nets.folder().join("a.toml"));
+    host.nets.start(&name, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
+    let is_led = || host.nets.run(&name, "ip -6 route show table 29810").contains("local default");
+    assert!(wait_until(SOON, is_led));
+
+    host.run("sysctl -qw net.ipv6.conf.lo.disable_ipv6=1");
+    assert!(wait_until(SOON, || !is_led()));
+    let is_told = || host.nets.status(&name)["faults"].to_string().contains("route-missing");
+    assert!(wait_until(SOON, is_told), "{}", host.nets.status(&name));
+    host.run("sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    // Far less than until it is tried again in any case, after 12 s.
+    assert!(wait_until(Duration::from_secs(5), is_led), "{}", host.nets.status(&name));
+
+    host.run("ip rule add pref 100 from 203.0.113.9 lookup main");
+    let is_clash = || {
+        let faults = host.nets.status(&name)["faults"].to_string();
+        faults.contains("numbers-clash") && faults.contains("local-priorities")
+    };
+    assert!(wait_until(SOON, is_clash), "{}", host.nets.status(&name));
+    host.run("ip rule del pref 100 from 203.0.113.9");
+    assert!(wait_until(SOON, || !is_clash()), "{}", host.nets.status(&name));
 }

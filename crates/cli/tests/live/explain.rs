@@ -37,6 +37,7 @@ struct Net {
     outer: String,
     /// Between the gateway and the mesh: what is seen here has left the gateway so.
     air: String,
+    mesh: String,
     plain: String,
 }
 
@@ -118,7 +119,7 @@ impl Net {
         ] {
             nets.start_gateway(host, name, &config);
         }
-        let net = Self { nets, gateway, lan, outer, air, plain };
+        let net = Self { nets, gateway, lan, outer, air, mesh, plain };
         let is_up = || {
             let routes = net.run("ip route show proto 116");
             routes.contains("10.5.0.0/16 via 10.66.0.2")
@@ -158,7 +159,11 @@ impl Net {
         from: &str,
         (to, port): (&str, u16),
     ) -> (BTreeSet<String>, bool) {
-        let sender = if from == "10.50.0.2" { &self.lan } else { &self.gateway };
+        let sender = match from {
+            "10.50.0.2" => &self.lan,
+            "10.66.0.2" => &self.mesh,
+            _ => &self.gateway,
+        };
         let sniffers = [(&self.outer, "eth0"), (&self.air, "left"), (&self.plain, "radio1")]
             .map(|(host, interface)| self.nets.within(host, || Port::open(interface).unwrap()));
         let before = self.sent_into();
@@ -436,4 +441,91 @@ fn programs_of_the_gateways_host_need_some_route() {
         "{explained}"
     );
     assert_eq!(after, ([true; 2], true));
+}
+
+/// What HF-PEP and S/R take comes to this host itself: firewalls judge it as input, and what they forward does not count.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn firewalls_judge_what_services_take_where_the_packets_really_go() {
+    let net = Net::start();
+    let carried = || net.status()["sar_carried"].as_u64().unwrap();
+    for (from, is_own) in [("10.50.0.2", false), ("10.9.0.1", true)] {
+        for (hook, rule, stops) in [
+            ("forward", "drop", [false, false]),
+            ("input", "drop", [true, true]),
+            ("input", "iifname lan0 drop", [true, false]),
+            ("input", "iifname lo drop", [false, true]),
+            ("prerouting", "drop", [true, true]),
+            ("output", "drop", [false, true]),
+            ("output", "oifname eth1 drop", [false, true]),
+            ("output", "oifname lo drop", [false, false]),
+            ("postrouting", "oifname lo drop", [false, true]),
+            ("input", "meta mark 0 drop", [false, false]),
+        ] {
+            net.run("nft add table inet site");
+            net.run(&format!(
+                "nft add chain inet site x {{ type filter hook {hook} priority 0 ; }}"
+            ));
+            let is_stopped = stops[usize::from(is_own)];
+            for (which, flow) in [
+                ("tcp dport 443", format!("tcp {from}:4000 10.7.0.9:443")),
+                ("udp dport 514", format!("udp {from}:4000 10.6.0.9:514")),
+            ] {
+                net.run(&format!("nft add rule inet site x {which} {rule}"));
+                let (explained, said) = net.explain(&flow);
+                let what = format!("{hook} {rule}, {flow}: {explained}");
+                let is_taken = if which.starts_with("tcp") {
+                    net.seen("tcp", from, ("10.7.0.9", 443)).1
+                } else {
+                    let before = carried();
+                    net.seen("udp", from, ("10.6.0.9", 514));
+                    wait_until(Duration::from_millis(500), || carried() > before)
+                };
+
+                assert_eq!(is_taken, !is_stopped, "{what}");
+                assert_eq!(said.status.success(), !is_stopped, "{what}");
+                let names = explained["obstacle"].to_string().contains("inet site x");
+                assert_eq!(names, is_stopped, "{what}");
+            }
+            net.run("nft delete table inet site");
+        }
+    }
+
+    net.run("ip rule add pref 50 to 10.6.0.0/15 blackhole");
+    for flow in ["tcp 10.50.0.2:4000 10.7.0.9:443", "udp 10.50.0.2:4000 10.6.0.9:514"] {
+        let (explained, said) = net.explain(flow);
+        assert!(!said.status.success(), "{flow}: {explained}");
+        let obstacle = explained["obstacle"].to_string();
+        assert!(obstacle.contains("another program's rule decides"), "{flow}: {explained}");
+    }
+    assert!(!net.seen("tcp", "10.50.0.2", ("10.7.0.9", 443)).1);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_relays_own_forwarding_counts_for_each_interface() {
+    let net = Net::start();
+    // From a neighbour in the mesh, and from a LAN, to a network behind another radio.
+    let flows = [("10.66.0.2", "radio0"), ("10.50.0.2", "lan0")];
+    let expect = |expected: [bool; 2], when: &str| {
+        for ((from, interface), passes) in flows.into_iter().zip(expected) {
+            let (explained, said) = net.explain(&format!("udp {from}:4000 10.8.0.9:53"));
+            let (seen, _) = net.seen("udp", from, ("10.8.0.9", 53));
+            assert_eq!(seen.contains("radio1"), passes, "{when} {from}: {explained}");
+            assert_eq!(said.status.success(), passes, "{when} {from}: {explained}");
+            let obstacle = explained["obstacle"].to_string();
+            let is_named = obstacle.contains(&format!("{interface}.forwarding is 0"))
+                || obstacle.contains("net.ipv4.ip_forward is 0");
+            assert_eq!(is_named, !passes, "{when} {from}: {explained}");
+        }
+    };
+
+    expect([true, true], "at first");
+    net.run("sysctl -qw net.ipv4.conf.lan0.forwarding=0");
+    expect([true, false], "without the LAN's");
+    // Routing keeps the forwarding of its own interfaces.
+    net.run("sysctl -qw net.ipv4.ip_forward=0");
+    let is_back = || net.run("sysctl -n net.ipv4.conf.radio0.forwarding").trim() == "1";
+    assert!(wait_until(SOON, is_back));
+    expect([true, false], "without any but radios'");
 }

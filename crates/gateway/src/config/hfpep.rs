@@ -155,6 +155,18 @@ const MAX_ALLOWED: usize = 256;
 const MAX_INTERFACES: usize = 64;
 
 impl HfPep {
+    /// The other gateways to which connections go.
+    pub(crate) fn gateways(&self) -> BTreeSet<SocketAddr> {
+        let peers = self.peers.iter().map(|it| it.far);
+        peers.chain(self.listeners.iter().map(|it| it.far)).filter_map(Far::gateway).collect()
+    }
+
+    /// Whether other ends can ask for connections to targets.
+    pub(crate) fn has_targets(&self) -> bool {
+        let is_reached = self.bearer.listen.is_some() || self.server.is_some();
+        is_reached && self.allowed.as_ref().is_none_or(|allowed| !allowed.is_empty())
+    }
+
     /// The parameters of its core; the clock says this much at its time zero, since 1970.
     ///
     /// # Errors

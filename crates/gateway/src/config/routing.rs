@@ -78,6 +78,12 @@ impl Protocol {
         }
     }
 
+    /// The UDP port of its messages, if UDP carries them.
+    #[must_use]
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.router(0).carrier().port()
+    }
+
     /// What looks for routes when packets need them, if the protocol does.
     #[must_use]
     pub fn on_demand(&self) -> Option<&OnDemand> {

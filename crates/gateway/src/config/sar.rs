@@ -36,6 +36,13 @@ pub struct Sar {
     pub parameters: sar::Config,
 }
 
+impl Sar {
+    /// The UDP port of all nodes.
+    pub(crate) fn port(&self) -> u16 {
+        self.listen.first().map_or(sar::PORT, SocketAddr::port)
+    }
+}
+
 /// What happens when the store cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Damaged {

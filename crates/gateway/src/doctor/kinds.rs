@@ -23,10 +23,12 @@ pub static DNS: Kind =
     kind("dns", Severity::Low, "Names are asked for beside a peer for everything.");
 pub static MANAGER: Kind =
     kind("manager", Severity::Low, "A network manager may change devices of ours.");
+pub static PERHAPS: Kind =
+    kind("perhaps", Severity::Low, "Something that is not judged may drop packets.");
 pub static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
 
 /// All kinds of findings, the gravest first.
-pub static KINDS: [&Kind; 18] = [
+pub static KINDS: [&Kind; 19] = [
     &RIGHTS,
     &TUN,
     &NFT,
@@ -44,5 +46,6 @@ pub static KINDS: [&Kind; 18] = [
     &UNREAD,
     &DNS,
     &MANAGER,
+    &PERHAPS,
     &RUNNING,
 ];

@@ -9,16 +9,17 @@ mod firewall;
 mod kinds;
 mod overrulers;
 mod rounds;
+mod unjudged;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base::ip::Prefix;
+use base::ip::{Prefix, protocol};
 use caps::{CapSet, Capability};
-use host::MARK;
 use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
@@ -27,15 +28,19 @@ use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
+use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
+use crate::linux::manet::Manet;
 use crate::linux::routes::{NextHop, Routes};
 
+pub(crate) use firewall::MANGLE;
 pub use host::fault::{Kind, Severity};
 pub use kinds::KINDS;
 pub(crate) use rounds::Rounds;
+pub(crate) use unjudged::list as unjudged;
 
-use kinds::{CLOCK, DNS, MANAGER, NFT, PORT, RIGHTS, RUNNING, TUN};
+use kinds::{CLOCK, DNS, MANAGER, NFT, PERHAPS, PORT, RIGHTS, RUNNING, TUN};
 
 /// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,17 +68,27 @@ struct Needs {
     devices: BTreeSet<String>,
     /// Networks behind them.
     networks: BTreeSet<Prefix>,
-    /// UDP sockets that peers send to.
-    listens: Vec<SocketAddr>,
-    /// Where services connect or send to themselves, but for peers, each with what it is.
-    far: Vec<(&'static str, IpAddr)>,
-    /// Peers of the tunnel whose addresses and UDP ports are known, by name.
-    calls: Vec<(String, SocketAddr)>,
+    /// MANET interfaces, between which this node forwards packets.
+    radios: BTreeSet<String>,
+    /// Whether packets of other hosts are to be forwarded, of IPv4 and of IPv6.
+    forwards: [bool; 2],
+    /// Sockets to which others send.
+    listening: Vec<Listening>,
+    /// To whom services send packets of their own.
+    calls: Vec<Call>,
+    /// Packets between others that services take.
+    takings: Vec<Taking>,
+    /// What services say to neighbours.
+    neighbourly: Vec<Neighbourly>,
+    /// The interfaces by which calls leave, by address and mark.
+    ways: BTreeMap<(IpAddr, u32), String>,
 }
 
 /// Examines the host for a configuration; the gravest findings come first.
 #[must_use]
 pub fn examine(config: &Config) -> Vec<Finding> {
+    // For the marks of our packets; a gateway in this process has chosen before.
+    let _ = config.numbers.choose();
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     let mut is_running = is_running();
@@ -101,7 +116,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.settings();
     findings.forwarding(&needs);
     firewall::examine(&mut findings, &needs);
-    findings.interfaces(config);
+    findings.interfaces(config, &needs);
     findings.addresses(&needs, is_running);
     findings.ways(&needs);
     if is_running {
@@ -123,6 +138,8 @@ fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs);
     overrulers::examine(&mut findings, &needs);
+    // A doubt is no fault.
+    findings.0.retain(|it| it.kind != &PERHAPS);
     findings.0
 }
 
@@ -141,40 +158,38 @@ impl Serialize for Finding {
 
 impl Needs {
     fn of(config: &Config) -> Self {
-        let mut needs = Self {
-            devices: BTreeSet::new(),
-            networks: BTreeSet::new(),
-            listens: Vec::new(),
-            far: Vec::new(),
-            calls: Vec::new(),
-        };
+        let (mut devices, mut networks) = (BTreeSet::new(), BTreeSet::new());
         if let Some(tunnel) = &config.tunnel {
-            needs.devices.insert(tunnel.device.clone());
-            needs.networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
-            needs.listens.extend(&tunnel.listen);
-            let endpoint = |peer: &crate::config::Peer| {
-                let at = peer.endpoint.as_ref()?.address()?;
-                let at = SocketAddr::new(at.ip().to_canonical(), at.port());
-                Some((peer.name.clone(), at))
-            };
-            needs.calls.extend(tunnel.peers.iter().filter_map(endpoint));
+            devices.insert(tunnel.device.clone());
+            networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
         }
         if let Some(client) = &config.ip_client {
-            needs.devices.insert(client.device.clone());
-            needs.networks.extend(client.routes.iter().map(|route| route.to));
-            needs.far.push(("the node of [ipclient]", client.server.ip()));
+            devices.insert(client.device.clone());
+            networks.extend(client.routes.iter().map(|route| route.to));
         }
         for gre in &config.gre {
-            needs.devices.insert(gre.device.clone());
-            needs.networks.extend(&gre.networks);
-            needs.far.push(("the router of [[gre]]", gre.remote));
+            devices.insert(gre.device.clone());
+            networks.extend(&gre.networks);
         }
-        if let Some(pep) = &config.hf_pep
-            && let Some(server) = pep.server
-        {
-            needs.far.push(("the node of [hfpep]", server.ip()));
+        // Routing switches forwarding on for its own interfaces, not for those of the networks that it announces.
+        let routed = config.routing.iter().flat_map(|it| &it.interfaces).collect::<Vec<_>>();
+        let relays = config.of_hbh().iter().any(|name| !routed.contains(&name));
+        let announces = config.routing.iter().any(|it| !it.protocol.attached().is_empty());
+        let has = |is_v4| networks.iter().any(|it: &Prefix| it.address().is_ipv4() == is_v4);
+        let forwards = [has(true) || relays || announces, has(false)];
+        let calls = config.calls();
+        let ways = ways(&calls);
+        Self {
+            devices,
+            networks,
+            radios: config.radios(),
+            forwards,
+            listening: config.listening(),
+            calls,
+            takings: config.takings(),
+            neighbourly: config.neighbourly(),
+            ways,
         }
-        needs
     }
 
     /// Whether a default route leads behind a device: default routes have a separate table.
@@ -283,8 +298,8 @@ impl Findings {
     }
 
     fn forwarding(&mut self, needs: &Needs) {
-        let has_networks = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
-        if has_networks(true) && forwarding_off(true).is_none() {
+        let [v4, v6] = needs.forwards;
+        if v4 && forwarding_off(true).is_none() {
             // IPv6 has one setting for all interfaces.
             for name in &Settings::interfaces() {
                 if Settings::read(name, "forwarding").is_some_and(|it| it == "0") {
@@ -296,10 +311,8 @@ impl Findings {
                 }
             }
         }
-        for is_v4 in [true, false] {
-            if has_networks(is_v4)
-                && let Some(key) = forwarding_off(is_v4)
-            {
+        for (is_v4, forwards) in [(true, v4), (false, v6)] {
+            if forwards && let Some(key) = forwarding_off(is_v4) {
                 self.add_of_others(
                     &FORWARDING,
                     format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
@@ -309,10 +322,10 @@ impl Findings {
         }
     }
 
-    fn interfaces(&mut self, config: &Config) {
-        let routed = config.routing.iter().flat_map(|it| &it.interfaces);
-        let names: BTreeSet<_> = config.of_hbh().iter().chain(routed.clone()).collect();
-        let routed: BTreeSet<_> = routed.collect();
+    fn interfaces(&mut self, config: &Config, needs: &Needs) {
+        let routed: BTreeSet<_> = config.routing.iter().flat_map(|it| &it.interfaces).collect();
+        let taken = needs.takings.iter().flat_map(|it| &it.interfaces).filter(|name| *name != "lo");
+        let names: BTreeSet<_> = needs.radios.iter().chain(taken).collect();
         let Ok(mut netlink) = Netlink::open() else { return };
         for name in names {
             let (what, remedy) = match LinkState::read(&mut netlink, name) {
@@ -345,24 +358,33 @@ impl Findings {
     fn addresses(&mut self, needs: &Needs, is_running: bool) {
         let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
         let own = own.unwrap_or_default();
-        for at in &needs.listens {
-            if !at.ip().is_unspecified() && !own.contains(&at.ip()) {
+        for Listening { service, key, protocol, at } in &needs.listening {
+            let ip = at.ip().to_canonical();
+            if !ip.is_unspecified() && !ip.is_loopback() && !own.contains(&ip) {
                 self.add(
                     &LISTEN,
-                    format!("{} is no address of this host: the tunnel waits for it", at.ip()),
-                    format!("ip address add {}/PREFIX dev INTERFACE", at.ip()),
+                    format!(
+                        "{key} names {ip}, no address of this host: {service} is not reached there"
+                    ),
+                    address_order(ip),
                 );
-            } else if !is_running
-                && let Err(error) = UdpSocket::bind(at)
-                && error.kind() == std::io::ErrorKind::AddrInUse
-            {
+            } else if !is_running && is_taken(bind(*protocol, *at)) {
+                let (transport, option) =
+                    if *protocol == protocol::TCP { ("TCP", 't') } else { ("UDP", 'u') };
+                let port = at.port();
                 self.add(
                     &PORT,
-                    format!("another program has UDP port {} at {}", at.port(), at.ip()),
-                    format!(
-                        "`ss -ulpn 'sport = {}'` names it; or take another port for tunnel.listen",
-                        at.port()
-                    ),
+                    format!("another program has {transport} port {port} at {ip}"),
+                    format!("`ss -{option}lpn 'sport = {port}'` names it; or take another port for {key}"),
+                );
+            }
+        }
+        for Neighbourly { service, interface, port } in &needs.neighbourly {
+            if !is_running && is_taken(Manet::open(interface, *port).map(|_| ())) {
+                self.add(
+                    &PORT,
+                    format!("another program has UDP port {port} on {interface}, which {service} needs"),
+                    format!("`ss -ulpn 'sport = {port}'` names it: end it, such as another routing daemon"),
                 );
             }
         }
@@ -373,44 +395,52 @@ impl Findings {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut netlink) = Netlink::open() else { return };
         let mut seen = BTreeSet::new();
-        let of_peers =
-            needs.calls.iter().map(|(peer, at)| (Some(peer), format!("the peer {peer}"), at.ip()));
-        let others = needs.far.iter().map(|(whose, at)| (None, (*whose).to_owned(), *at));
-        for (peer, whose, address) in of_peers.chain(others) {
-            // The tunnel's own datagrams have our mark.
-            let mark = peer.map_or(0, |_| MARK.value());
-            let marked = peer.map_or(String::new(), |_| format!(" mark {mark:#x}"));
-            match routes.marked(address, mark) {
+        for Call { whom, peer, to, mark, .. } in &needs.calls {
+            let Some(address) = *to else { continue };
+            let marked = if *mark == 0 { String::new() } else { format!(" mark {mark:#x}") };
+            let mut add = |kind, what, remedy| {
+                let peer = peer.clone();
+                self.0.push(Finding { kind, what, remedy, is_of_others: false, peer });
+            };
+            match routes.marked(address, *mark) {
                 NextHop::Neighbour { interface, .. }
                     if peer.is_some() && needs.devices.contains(&links::name(interface)) =>
                 {
                     let device = links::name(interface);
-                    self.0.push(Finding {
-                        kind: &NO_ROUTE,
-                        what: format!("the way to {whose} at {address} leads into {device} itself"),
-                        remedy: format!(
+                    add(
+                        &NO_ROUTE,
+                        format!("the way to {whom} at {address} leads into {device} itself"),
+                        format!(
                             "`ip route get {address}{marked}` shows the route, or a rule leads there: remove it"
                         ),
-                        is_of_others: false,
-                        peer: peer.cloned(),
-                    });
+                    );
                 }
-                NextHop::Nowhere => self.0.push(Finding {
-                    kind: &NO_ROUTE,
-                    what: format!("no route leads to {whose} at {address}"),
-                    remedy: format!(
+                NextHop::Nowhere => add(
+                    &NO_ROUTE,
+                    format!("no route leads to {whom} at {address}"),
+                    format!(
                         "`ip route get {address}{marked}` says why; a default route is missing, or the interface is down"
                     ),
-                    is_of_others: false,
-                    peer: peer.cloned(),
-                }),
+                ),
                 NextHop::Neighbour { interface, .. } if seen.insert(interface) => {
-                    let mtu = links::mtu(&mut netlink, interface).unwrap_or(usize::MAX);
+                    let name = links::name(interface);
+                    let state = LinkState::read(&mut netlink, &name).ok().flatten();
+                    let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
+                    // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
+                    if state.is_some_and(|it| !it.is_running)
+                        && !needs.devices.contains(&name)
+                        && !needs.radios.contains(&name)
+                    {
+                        add(
+                            &INTERFACE,
+                            format!("{name}, which leads to {whom} at {address}, has no carrier"),
+                            format!("plug it in, or mend what it hangs on: `ip link show {name}`"),
+                        );
+                    }
                     if mtu < LEAST_MTU {
-                        let name = links::name(interface);
                         self.add(
                             &MTU,
-                            format!("{name}, which leads to {whose}, takes {mtu} octets at most: IPv6 needs 1280"),
+                            format!("{name}, which leads to {whom}, takes {mtu} octets at most: IPv6 needs 1280"),
                             format!("ip link set {name} mtu 1500, where what is behind it takes as much"),
                         );
                     }
@@ -502,6 +532,44 @@ impl Findings {
             );
         }
     }
+}
+
+/// The interfaces by which calls leave, as far as routes lead there.
+fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), String> {
+    let Ok(mut routes) = Routes::open() else { return BTreeMap::new() };
+    let mut way = |call: &Call| {
+        let to = call.to?;
+        let name = match routes.marked(to, call.mark) {
+            NextHop::Here => "lo".to_owned(),
+            NextHop::Neighbour { interface, .. } => links::name(interface),
+            NextHop::Nowhere => return None,
+        };
+        Some(((to, call.mark), name))
+    };
+    calls.iter().filter_map(&mut way).collect()
+}
+
+/// Tries a socket for a moment.
+fn bind(protocol: u8, at: std::net::SocketAddr) -> io::Result<()> {
+    match protocol {
+        protocol::TCP => TcpListener::bind(at).map(|_| ()),
+        _ => UdpSocket::bind(at).map(|_| ()),
+    }
+}
+
+fn is_taken(bound: io::Result<()>) -> bool {
+    bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+}
+
+/// The order that gives this host an address. Where no interface is on its network, somebody has to choose one.
+pub(crate) fn address_order(ip: IpAddr) -> String {
+    let towards = Routes::open().map(|mut routes| routes.towards(ip));
+    let interface = match towards {
+        // On the link: the next hop is the address itself.
+        Ok(NextHop::Neighbour { interface, address }) if address == ip => links::name(interface),
+        _ => "INTERFACE".to_owned(),
+    };
+    format!("ip address add {} dev {interface}", Prefix::host(ip))
 }
 
 /// The setting that disables forwarding for a version of IP, if forwarding is off.

@@ -9,15 +9,24 @@ use host::others::{Chosen, others_rules};
 use host::run::is_running;
 use host::settings::Settings;
 use nix::net::if_::if_nametoindex;
-use rules::Service;
 
 use super::{Explanation, Outcome, Question};
 use crate::doctor;
-use crate::firewalls::{Fate, Firewalls, Hook, Packet};
+use crate::firewalls::{Connection, Fate, Firewalls, Hook, Packet};
 use crate::linux::routes::{NextHop, Packets, Routes};
+use crate::linux::{capture, divert};
 
-/// Services without a device and routes of their own.
-const DIVERTING: [&str; 2] = ["hfpep", "sar"];
+/// The name of the interface by which this host sends to itself.
+const LOOPBACK: &str = "lo";
+
+/// The firewall mark by which a service without a device leads packets of others to this host.
+fn taking_mark(service: &str) -> Option<u32> {
+    match service {
+        "hfpep" => Some(divert::MARK.value()),
+        "sar" => Some(capture::MARK.value()),
+        _ => None,
+    }
+}
 
 /// Where the kernel's routes lead a flow.
 pub(super) struct Passage {
@@ -34,28 +43,42 @@ pub(super) struct Passage {
 /// How the flow passes this host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Way {
-    /// To a program of this host, or to a service that takes connections in their destination's name.
+    /// To a program of this host, or to a service that takes packets in their destination's name.
     In,
     /// From this host to others.
     Out,
-    /// From this host to itself.
+    /// From this host to itself, or to such a service.
     Within,
     /// Between others.
     Through,
 }
 
+/// An interface as a firewall's hook sees it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Seen {
+    Nothing,
+    Loopback,
+    /// The flow's own interface.
+    Own,
+}
+
 impl Way {
-    /// The firewall hooks in the order of the packet, each with two flags: whether the incoming interface is known
-    /// there, and whether the outgoing interface is.
-    fn hooks(self) -> &'static [(Hook, bool, bool)] {
+    /// The firewall hooks in the order of the packet, each with the incoming and the outgoing interface there.
+    fn hooks(self) -> &'static [(Hook, Seen, Seen)] {
+        use Seen::{Loopback, Nothing, Own};
         match self {
-            Self::In => &[(Hook::Prerouting, true, false), (Hook::Input, true, false)],
-            Self::Out => &[(Hook::Output, false, true), (Hook::Postrouting, false, true)],
-            Self::Within => &[(Hook::Output, false, true), (Hook::Input, true, false)],
+            Self::In => &[(Hook::Prerouting, Own, Nothing), (Hook::Input, Own, Nothing)],
+            Self::Out => &[(Hook::Output, Nothing, Own), (Hook::Postrouting, Nothing, Own)],
+            Self::Within => &[
+                (Hook::Output, Nothing, Own),
+                (Hook::Postrouting, Nothing, Loopback),
+                (Hook::Prerouting, Loopback, Nothing),
+                (Hook::Input, Loopback, Nothing),
+            ],
             Self::Through => &[
-                (Hook::Prerouting, true, false),
-                (Hook::Forward, true, true),
-                (Hook::Postrouting, true, true),
+                (Hook::Prerouting, Own, Nothing),
+                (Hook::Forward, Own, Own),
+                (Hook::Postrouting, Own, Own),
             ],
         }
     }
@@ -79,64 +102,92 @@ impl Question {
         let own = links::own_addresses(&mut netlink).unwrap_or_default();
         let is_own = own.contains(&self.source);
         let Passage { came_by, way_back, hop, .. } = self.passage(&mut routes, is_own);
-        let is_taken = service == Service::HfPep.name() && via.is_some();
-        let way = match (is_own, hop == NextHop::Here || is_taken) {
+        // The firewall mark by which a service leads the flow to this host.
+        let led = taking_mark(service).filter(|_| via.is_some() && hop != NextHop::Here);
+        let way = match (is_own, hop == NextHop::Here || led.is_some()) {
             (true, true) => Way::Within,
             (true, false) => Way::Out,
             (false, true) => Way::In,
             (false, false) => Way::Through,
         };
         let leaves_by = match hop {
-            NextHop::Neighbour { interface, .. } if !is_taken => Some(links::name(interface)),
-            _ => None,
+            NextHop::Neighbour { interface, .. } => Some(links::name(interface)),
+            NextHop::Here => Some(LOOPBACK.to_owned()),
+            NextHop::Nowhere => None,
         };
         let returns = came_by.map(|came_by| way_back.interface() == Some(came_by));
         let drops = |came_by| self.reverse_path(&links::name(came_by), way_back, came_by);
         let mut obstacle = came_by.and_then(drops);
         // What takes packets on their way sees those of this host's programs only if the kernel would send them.
-        if is_own && hop == NextHop::Nowhere && DIVERTING.contains(&&service[..]) {
+        if is_own && hop == NextHop::Nowhere && led.is_some() {
             let to = self.destination;
             obstacle = Some(format!(
                 "the kernel has no route to {to}, so it refuses this host's programs before {service} sees anything: any \
                  route will do, such as `ip route add {to} dev lo`"
             ));
         }
+        if let Some(mark) = led {
+            let asked = Packets { mark, ..Packets::of(&self.key(), came_by) };
+            if routes.next_hop(self.destination, &asked) != NextHop::Here {
+                let ip = if self.source.is_ipv4() { "ip" } else { "ip -6" };
+                let to = self.destination;
+                obstacle = obstacle.or_else(|| Some(format!(
+                    "another program's rule decides before the rule by which {service} leads packets to itself: `{ip} rule` \
+                     shows it, `{ip} route get {to}{asked}` where it leads"
+                )));
+            }
+        }
         let others = others_rules(&mut netlink, !self.source.is_ipv4()).unwrap_or_default();
         explanation.doubts.extend(self.by_service_type(&mut routes, &others, came_by, hop));
         let firewalls = Firewalls::read();
+        let mut connection = Connection::New;
         for (hook, has_come, leaves) in way.hooks() {
-            let none = Some(String::new());
-            let loopback = matches!(way, Way::Within).then(|| "lo".to_owned());
+            let seen = |which: Seen, own: Option<String>| match which {
+                Seen::Nothing => Some(String::new()),
+                Seen::Loopback => Some(LOOPBACK.to_owned()),
+                Seen::Own => own,
+            };
+            let mark = match (led, hook, has_come) {
+                (None, ..) => Some(0),
+                // The mark is set in the middle of these hooks.
+                (Some(_), Hook::Output, _) | (Some(_), Hook::Prerouting, Seen::Own) => None,
+                (Some(mark), ..) => Some(mark),
+            };
             let packet = Packet {
-                is_v4: self.source.is_ipv4(),
                 protocol: Some(self.protocol),
                 source: Some(self.source),
                 destination: Some(self.destination),
                 source_port: self.ports.map(|(source, _)| source),
                 destination_port: self.ports.map(|(_, destination)| destination),
-                came_by: match has_come {
-                    true => loopback.clone().or_else(|| came_by.map(links::name)),
-                    false => none.clone(),
-                },
-                leaves_by: match leaves {
-                    true => loopback.or_else(|| leaves_by.clone()),
-                    false => none,
-                },
-                mark: Some(0),
+                came_by: seen(*has_come, came_by.map(links::name)),
+                leaves_by: seen(*leaves, leaves_by.clone()),
+                mark,
                 returns: returns.filter(|_| !is_own),
+                connection,
+                ..Packet::unknown(self.source.is_ipv4())
             };
+            if let Some(culprit) = firewalls.untracks(&packet, *hook) {
+                connection = Connection::Unknown;
+                explanation.doubts.push(format!(
+                    "is kept from connection tracking by {culprit}: rules by the state of connections decide otherwise then"
+                ));
+            }
+            let from = if led.is_some() { doctor::MANGLE } else { i64::MIN };
             if matches!(hook, Hook::Prerouting | Hook::Output)
-                && let Some((culprit, marking)) = firewalls.marks(&packet, *hook)
+                && let Some((culprit, marking)) = firewalls.marks(&packet, *hook, from)
             {
                 let by_mark = others.iter().find(|it| it.packets.mark != 0);
-                explanation.doubts.extend(match (marking.ours(), by_mark) {
-                    (Some(mark), _) => Some(format!(
+                explanation.doubts.extend(match (led, marking.ours(), by_mark) {
+                    (Some(_), ..) => Some(format!(
+                        "may lose the mark by which {service} leads it to itself, by {culprit}"
+                    )),
+                    (None, Some(mark), _) => Some(format!(
                         "may be given the mark {mark:#x}, which is ours, by {culprit}, and go past the tunnel in clear"
                     )),
-                    (None, Some(Chosen { priority, .. })) => Some(format!(
+                    (None, None, Some(Chosen { priority, .. })) => Some(format!(
                         "may be marked by {culprit}, and routed by its mark: `ip rule show pref {priority}`"
                     )),
-                    (None, None) => None,
+                    (None, None, None) => None,
                 });
             }
             if let Some(culprit) = firewalls.redirects(&packet, *hook) {
@@ -159,9 +210,8 @@ impl Question {
                 }
             }
         }
-        for (what, _) in firewalls.unread() {
-            explanation.doubts.push(what.clone());
-        }
+        let unknown = firewalls.unread().iter().cloned().chain(doctor::unjudged(&firewalls));
+        explanation.doubts.extend(unknown.map(|(what, remedy)| format!("{what}: {remedy}")));
         explanation.obstacle = explanation.obstacle.take().or(obstacle);
         explanation
     }

@@ -128,3 +128,19 @@ fn what_is_no_flow_is_refused_with_what_is_meant() {
         assert!(said.starts_with(expected), "{said}\nnot\n{expected}");
     }
 }
+
+#[test]
+fn a_service_that_does_not_run_takes_nothing() {
+    let text = "[sar]\n[sar.carry]\nports = [514]\n[[sar.carry.peer]]\ngateway = \"192.0.2.9\"\nto = [\"127.9.0.0/16\"]\n";
+    let config = Config::parse("a.toml", text).unwrap();
+    let question = Question::parse("udp", "127.0.0.1:4000", "127.9.0.1:514").unwrap();
+    let told = |runs: bool| match question.explain_here(&config, |_| runs).outcome {
+        Outcome::Pass { service, why, .. } => (service, why),
+        Outcome::Block { .. } => panic!(),
+    };
+
+    assert_eq!(told(true).0, "sar");
+    let (service, why) = told(false);
+    assert_eq!(service, "none");
+    assert!(why.ends_with("; sar would take it, and does not run"), "{why}");
+}

@@ -184,6 +184,9 @@ fn rule(words: &[String]) -> Rule {
                 let target = words.next();
                 let marks = matches!(target, Some("CONNMARK" | "MARK"));
                 rule.marks = marks.then(|| marking(words.clone()));
+                let leaves_untracked =
+                    target == Some("CT") && words.clone().any(|it| it == "--notrack");
+                rule.untracks = leaves_untracked || target == Some("NOTRACK");
                 rule.redirects = matches!(target, Some("DNAT" | "REDIRECT"));
                 rule.verdict = target.and_then(|target| verdict(option, target));
                 continue;
@@ -267,7 +270,10 @@ fn asked(option: &str, value: &str) -> Option<Asks> {
         "-p" => Asks::Protocols(vec![protocol_named(value)?]),
         "--sport" | "--sports" => Asks::FromPort(ports()?),
         "--dport" | "--dports" => Asks::ToPort(ports()?),
-        "--ctstate" | "--state" => Asks::IsNew(value.split(',').any(|it| it == "NEW")),
+        "--ctstate" | "--state" => {
+            let has = |state: &str| value.split(',').any(|it| it == state);
+            Asks::Tracked { new: has("NEW"), answer: Some(has("ESTABLISHED")) }
+        }
         "--mark" => Asks::Marks(vec![number(value)?]),
         _ => return None,
     })

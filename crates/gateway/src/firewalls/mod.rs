@@ -1,4 +1,4 @@
-//! Reads the host's firewalls, and judges the fate of a packet that begins a flow.
+//! Reads the host's firewalls, and judges the fate of a packet.
 //!
 //! ```text
 //!   nft -j list table …  ─▶ nft    ─┐   iptables-nft-save completes what nft cannot say of them
@@ -33,6 +33,8 @@ pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
     /// What could not be read, each with the remedy.
     unread: Vec<(String, String)>,
+    /// Chains that drop packets at hooks that are not judged, as those of devices.
+    unjudged: Vec<ChainName>,
 }
 
 /// Identifies a chain: the program, the table with the family, and the chain's own name.
@@ -78,6 +80,8 @@ struct Rule {
     marks: Option<Marking>,
     /// Whether it gives the packet another destination.
     redirects: bool,
+    /// Whether it keeps the packet from connection tracking.
+    untracks: bool,
     verdict: Option<Verdict>,
 }
 
@@ -119,8 +123,11 @@ enum Asks {
     FromPort(Vec<(u16, u16)>),
     ToPort(Vec<(u16, u16)>),
     Marks(Vec<u32>),
-    /// Whether the state of connections of new flows is among those asked for.
-    IsNew(bool),
+    /// The state of the connection: whether those of a new flow, and of an answer, are among those asked for.
+    Tracked {
+        new: bool,
+        answer: Option<bool>,
+    },
     /// Whether the route back to the source leads to the interface by which the packet came.
     ReturnsByTheSameWay,
     Unknown,
@@ -140,7 +147,18 @@ enum Verdict {
     Any,
 }
 
-/// The known properties of a packet that begins a flow.
+/// The state of a packet's connection, as the kernel tracks it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Connection {
+    /// The packet answers another.
+    Answer,
+    /// The packet begins a flow.
+    New,
+    /// Perhaps the packet is not tracked.
+    Unknown,
+}
+
+/// The known properties of a packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub(crate) is_v4: bool,
@@ -155,10 +173,11 @@ pub struct Packet {
     pub(crate) mark: Option<u32>,
     /// Whether the route back to the source leads to the incoming interface.
     pub(crate) returns: Option<bool>,
+    pub(crate) connection: Connection,
 }
 
 impl Packet {
-    /// A packet with nothing known but the version of IP.
+    /// The first packet of a flow, with nothing known but the version of IP.
     pub fn unknown(is_v4: bool) -> Self {
         Self {
             is_v4,
@@ -171,6 +190,7 @@ impl Packet {
             leaves_by: None,
             mark: None,
             returns: None,
+            connection: Connection::New,
         }
     }
 }
@@ -211,6 +231,8 @@ struct Ends {
     marked: Option<((ChainName, u64), Marking)>,
     /// A rule that may have given it another destination.
     redirected: Option<(ChainName, u64)>,
+    /// A rule that may have kept it from connection tracking.
+    untracked: Option<(ChainName, u64)>,
 }
 
 impl Firewalls {
@@ -289,9 +311,10 @@ impl Firewalls {
         doubt.map_or(Fate::Passes, Fate::MayBeDropped)
     }
 
-    /// A rule at a hook that may change the mark of a packet, and how, if there is one.
-    pub fn marks(&self, packet: &Packet, hook: Hook) -> Option<(Culprit, Marking)> {
-        self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
+    /// A rule at a hook, from this priority on, that may change the mark of a packet, and how, if there is one.
+    pub fn marks(&self, packet: &Packet, hook: Hook, from: i64) -> Option<(Culprit, Marking)> {
+        let later = self.pass(packet, hook).into_iter().filter(|(base, ..)| base.priority >= from);
+        later.into_iter().find_map(|(_, chain, ends)| {
             let (rule, marking) = ends.marked?;
             Some((Culprit { chain: chain.clone(), rule: Some(rule) }, marking))
         })
@@ -299,9 +322,45 @@ impl Firewalls {
 
     /// A rule at a hook that may give a packet another destination, if any.
     pub fn redirects(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
+        self.first(packet, hook, |ends| ends.redirected)
+    }
+
+    /// A rule at a hook that may keep a packet from connection tracking, if any.
+    pub fn untracks(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
+        self.first(packet, hook, |ends| ends.untracked)
+    }
+
+    fn first(
+        &self,
+        packet: &Packet,
+        hook: Hook,
+        which: impl Fn(Ends) -> Option<(ChainName, u64)>,
+    ) -> Option<Culprit> {
         self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
-            ends.redirected.map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
+            which(ends).map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
         })
+    }
+
+    /// Chains that may drop packets at hooks that are not judged.
+    pub fn unjudged(&self) -> &[ChainName] {
+        &self.unjudged
+    }
+
+    /// A rule that keeps packets from connection tracking, if there is a rule that drops what is not tracked.
+    pub fn drops_untracked(&self) -> Option<(Culprit, Culprit)> {
+        let find = |is_it: &dyn Fn(&Rule) -> bool| {
+            self.chains.iter().find_map(|(chain, its)| {
+                let rule = its.rules.iter().find(|rule| is_it(rule))?;
+                let (rule, chain) = (Some((chain.clone(), rule.place)), chain.clone());
+                Some(Culprit { chain, rule })
+            })
+        };
+        let is_neither =
+            |test: &Test| matches!(test.asks, Asks::Tracked { new: false, answer: Some(false) });
+        let drops = |rule: &Rule| {
+            matches!(rule.verdict, Some(Verdict::Drop)) && rule.tests.iter().any(is_neither)
+        };
+        Some((find(&|rule| rule.untracks)?, find(&drops)?))
     }
 
     /// A rule that gives packets a mark of ours, and the mark.
@@ -333,6 +392,10 @@ impl Firewalls {
             }
             if ends.redirected.is_some() {
                 (packet.destination, packet.destination_port) = (None, None);
+                known.clear();
+            }
+            if ends.untracked.is_some() {
+                packet.connection = Connection::Unknown;
                 known.clear();
             }
             (base, name, ends)
@@ -371,6 +434,9 @@ impl Firewalls {
             if rule.redirects && truth != Truth::No {
                 ends.redirected.get_or_insert_with(|| (name.clone(), rule.place));
             }
+            if rule.untracks && truth != Truth::No {
+                ends.untracked.get_or_insert_with(|| (name.clone(), rule.place));
+            }
             let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {
                 continue;
             };
@@ -405,6 +471,7 @@ impl Firewalls {
                     ends.dropped = ends.dropped.take().or(inner.dropped);
                     ends.marked = ends.marked.take().or(inner.marked);
                     ends.redirected = ends.redirected.take().or(inner.redirected);
+                    ends.untracked = ends.untracked.take().or(inner.untracked);
                     let is_goto = matches!(verdict, Verdict::Goto(_));
                     ends.falls_out |= is_goto && inner.falls_out;
                     is_sure && (is_goto || !inner.falls_out)
@@ -480,7 +547,11 @@ impl Asks {
             Self::FromPort(ranges) => among(ranges, packet.source_port),
             Self::ToPort(ranges) => among(ranges, packet.destination_port),
             Self::Marks(all) => packet.mark.map(|mark| all.contains(&mark)),
-            Self::IsNew(is_among) => Some(*is_among),
+            Self::Tracked { new, answer } => match packet.connection {
+                Connection::Answer => *answer,
+                Connection::New => Some(*new),
+                Connection::Unknown => None,
+            },
             Self::ReturnsByTheSameWay => packet.returns,
             Self::Unknown => None,
         }

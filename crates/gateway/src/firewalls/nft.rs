@@ -12,7 +12,7 @@ use super::{
 use super::{protocol_named, range};
 
 /// Statements that neither test nor decide.
-const HARMLESS: [&str; 11] = [
+const HARMLESS: [&str; 10] = [
     "comment",
     "counter",
     "ct count",
@@ -22,7 +22,6 @@ const HARMLESS: [&str; 11] = [
     "last",
     "log",
     "meter",
-    "notrack",
     "set",
 ];
 
@@ -43,17 +42,23 @@ pub fn add(to: &mut Firewalls, ruleset: &Value) {
         .collect();
     let sets: Sets<'_> =
         of_kind("set").map(|it| ((table(it), text(it, "name")), &it["elem"])).collect();
+    let mut unjudged = Vec::new();
     for chain in of_kind("chain") {
         let versions = match text(chain, "family") {
             "inet" => [true, true],
             "ip" => [true, false],
             "ip6" => [false, true],
-            _ => continue,
+            // Chains of devices and bridges see packets of no version.
+            _ => [false, false],
         };
         if dormant.contains(&table(chain)) {
             continue;
         }
-        let base = hook(text(chain, "hook")).map(|hook| Base {
+        let at = hook(text(chain, "hook")).filter(|_| versions != [false, false]);
+        if at.is_none() && chain["hook"].is_string() {
+            unjudged.push((name(chain, "name"), text(chain, "policy") == "drop"));
+        }
+        let base = at.map(|hook| Base {
             hook,
             priority: chain["prio"].as_i64().unwrap_or_default(),
             drops: text(chain, "policy") == "drop",
@@ -65,6 +70,16 @@ pub fn add(to: &mut Firewalls, ruleset: &Value) {
         let Some(chain) = to.chains.get_mut(&name(object, "chain")) else { continue };
         let place = object["handle"].as_u64().unwrap_or_default();
         rules(&object["expr"], place, &table(object), &sets, &mut chain.rules);
+    }
+    let drops = |rule: &Rule| matches!(rule.verdict, Some(Verdict::Drop));
+    for (name, has_policy) in unjudged {
+        // A chain that it jumps to is in the same table.
+        let has = |(its, chain): (&ChainName, &Chain)| {
+            its.table == name.table && chain.rules.iter().any(drops)
+        };
+        if has_policy || to.chains.iter().any(has) {
+            to.unjudged.push(name);
+        }
     }
 }
 
@@ -124,6 +139,7 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
                 rule.marks = Some(mark.map_or(Marking::Unknown, Marking::To));
             }
             "mangle" => {}
+            "notrack" => rule.untracks = true,
             kind if HARMLESS.contains(&kind) => {}
             "dnat" | "redirect" => (rule.redirects, rule.verdict) = (true, Some(Verdict::Accept)),
             // No verdicts: these statements send packets elsewhere, and drop none.
@@ -229,13 +245,14 @@ fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
         });
     }
     if left["ct"]["key"] == "state" {
-        return Some(Asks::IsNew(values.iter().any(|it| *it == "new")));
+        let has = |state: &str| values.iter().any(|it| *it == state);
+        return Some(Asks::Tracked { new: has("new"), answer: Some(has("established")) });
     }
     if left["ct"]["key"] == "status" {
         // The first packet of a flow has seen no reply, and what NAT makes of it is not followed.
         let later = ["assured", "dnat", "dying", "seen-reply", "snat"];
         let is_later = |it: &&Value| it.as_str().is_some_and(|it| later.contains(&it));
-        return values.iter().all(is_later).then_some(Asks::IsNew(false));
+        return values.iter().all(is_later).then_some(Asks::Tracked { new: false, answer: None });
     }
     let payload = &left["payload"];
     Some(match (text(payload, "protocol"), text(payload, "field")) {

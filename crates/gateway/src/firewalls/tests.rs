@@ -225,9 +225,14 @@ fn a_rule_that_may_change_the_mark_is_named_and_the_mark_is_not_known_after_it()
 
     for (rule, is_marked) in [(to_port(443), true), (to_port(80), false)] {
         let firewalls = firewalls(&[&rule], later);
-        let by = firewalls.marks(&packet, Hook::Forward).map(|(it, _)| it.to_string());
+        let by = firewalls.marks(&packet, Hook::Forward, -5).map(|(it, _)| it.to_string());
         let expected = "the rule with handle 1 in chain inet f forward".to_owned();
         assert_eq!(by, is_marked.then_some(expected));
+        assert_eq!(
+            firewalls.marks(&packet, Hook::Forward, 1),
+            None,
+            "a chain before does not count"
+        );
         let fate = firewalls.judge(&packet, Hook::Forward);
         assert_eq!(matches!(fate, Fate::MayBeDropped(_)), is_marked, "{fate:?}");
     }
@@ -273,4 +278,54 @@ fn a_rule_that_gives_another_destination_is_named_and_the_destination_is_not_kno
     let fate = |port| firewalls.judge(&packet(port), Hook::Prerouting);
     assert!(matches!(fate(8_080), Fate::MayBeDropped(_)), "{:?}", fate(8_080));
     assert_eq!(fate(443), Fate::Passes);
+}
+
+#[test]
+fn the_state_of_a_connection_decides_unless_a_rule_keeps_the_packet_from_tracking() {
+    let established = matched(r#"{"ct": {"key": "state"}}"#, r#"["established", "related"]"#);
+    let untracked = matched(r#"{"ct": {"key": "state"}}"#, r#"["invalid", "untracked"]"#);
+    let notrack = matched(&payload("tcp", "dport"), "443") + r#", {"notrack": null}"#;
+    let accepted = format!(r#"{established}, {{"accept": null}}"#);
+    let dropped = format!("{untracked}, {DROP}");
+    let answer = Packet { connection: Connection::Answer, ..from_to("10.1.0.7", "10.2.0.1") };
+    let first = Packet { connection: Connection::New, ..answer.clone() };
+    let rule = |number: u32| format!("the rule with handle {number} in chain inet f forward");
+
+    assert_eq!(fate(&[&accepted, DROP], &answer), "passes");
+    assert_eq!(fate(&[&accepted, DROP], &first), format!("dropped by {}", rule(2)));
+    assert_eq!(fate(&[&dropped], &first), "passes");
+    let both = firewalls(&[&notrack, &dropped], "");
+    let (by, drops) = both.drops_untracked().unwrap();
+    assert_eq!((by.to_string(), drops.to_string()), (rule(1), rule(2)));
+    assert_eq!(both.untracks(&first, Hook::Forward), Some(by));
+    let other = Packet { destination_port: Some(80), ..first };
+    assert_eq!(both.untracks(&other, Hook::Forward), None);
+    assert_eq!(firewalls(&[&dropped], "").drops_untracked(), None);
+}
+
+#[test]
+fn chains_of_devices_and_bridges_that_drop_are_named_and_not_judged() {
+    let ruleset = |table: &str, policy: &str, statement: &str| {
+        format!(
+            r#"{{"nftables": [
+            {{"chain": {{"family": "netdev", "table": "{table}", "name": "in", "dev": "eth0", "type": "filter",
+                         "hook": "ingress", "prio": 0, "policy": "{policy}"}}}},
+            {{"chain": {{"family": "netdev", "table": "{table}", "name": "more"}}}},
+            {{"rule": {{"family": "netdev", "table": "{table}", "chain": "in", "handle": 2,
+                        "expr": [{{"jump": {{"target": "more"}}}}]}}}},
+            {{"rule": {{"family": "netdev", "table": "{table}", "chain": "more", "handle": 3, "expr": [{statement}]}}}}]}}"#
+        )
+    };
+    let named = |table: &str, policy: &str, statement: &str| {
+        let all =
+            Firewalls::of_nft(&serde_json::from_str(&ruleset(table, policy, statement)).unwrap());
+        assert_eq!(all.judge(&Packet::unknown(true), Hook::Input), Fate::Passes);
+        all.unjudged().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+
+    let accept = r#"{"accept": null}"#;
+    assert_eq!(named("f", "accept", DROP), ["netdev f in"]);
+    assert_eq!(named("f", "drop", accept), ["netdev f in"]);
+    assert_eq!(named("f", "accept", accept), [""; 0]);
+    assert_eq!(named("trackway", "accept", DROP), [""; 0]);
 }

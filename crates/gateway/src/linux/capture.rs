@@ -26,7 +26,7 @@ use super::led::Led;
 const TABLE: &str = "trackway_carry";
 const FAMILY: &str = "inet";
 /// Mark by which routing leads packets to this host.
-const MARK: Mark = Mark(0x7361);
+pub(crate) const MARK: Mark = Mark(0x7361);
 const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, position: 1 };
 const LOOPBACK: &str = "lo";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY, or its module (`modprobe nft_tproxy`), and nftables 1.0.1 or \

@@ -31,8 +31,8 @@ use tracing::warn;
 use super::led::Led;
 
 pub(crate) use hold::{Denial, Hold};
-pub(crate) use plan::{Fate, Plan, Rule};
-use plan::{LED, MARK};
+use plan::LED;
+pub(crate) use plan::{Fate, MARK, Plan, Rule};
 pub(crate) use syn::Syn;
 
 /// Leads diverted packets to this host: a rule before all other rules.

@@ -1,7 +1,5 @@
 //! Limits the rights of the gateway and its threads: user, capabilities and descriptors.
 
-use std::net::SocketAddr;
-
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
@@ -9,6 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{setgroups, setresgid, setresuid};
 
 use crate::config::Config;
+use crate::config::traffic::Listening;
 use crate::linux::account::Account;
 
 /// Ports below this are for those with `CAP_NET_BIND_SERVICE`.
@@ -23,7 +22,7 @@ pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     // The protocols' own ports are below it.
     let has_routing = config.routing.is_some();
-    let is_low = |(_, listen): &(&str, SocketAddr)| listen.port() < FIRST_FREE_PORT;
+    let is_low = |it: &Listening| it.at.port() < FIRST_FREE_PORT;
     if has_routing || config.listening().iter().any(is_low) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }

@@ -11,6 +11,7 @@ mod awaited;
 mod control;
 mod hand_over;
 mod keeper;
+mod listening;
 mod metrics;
 mod notify;
 mod reload;
@@ -21,9 +22,7 @@ mod tests;
 mod traffic;
 mod worker;
 
-use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use base::time::{Time, earliest};
 use host::Observer;
-use host::fault::{self, Fault, Faults, News, Severity};
+use host::fault::{Fault, Faults, News, Severity};
 use host::numbers::Numbers;
 use host::run::FolderWatch;
 use nix::poll::{PollFd, PollFlags};
@@ -45,6 +44,7 @@ use tracing::{info, warn};
 use crate::config::{Config, Level};
 use crate::doctor::{self, Finding, Rounds};
 use crate::events::Recent;
+use crate::explain::{Explanation, Question};
 use crate::files;
 use crate::legacy::Legacy;
 use crate::linux::account::{self, Account};
@@ -64,6 +64,7 @@ pub use traffic::Switched;
 use awaited::Awaited;
 use control::{Control, Request};
 use hand_over::Pledge;
+use listening::Places;
 use metrics::Metrics;
 use notify::Notify;
 use reload::Edited;
@@ -99,6 +100,7 @@ struct Supervisor {
     metrics: Option<Metrics>,
     metrics_at: Option<Time>,
     faults: Faults,
+    places: Places,
     /// Examines the host again when it changes; absent if there is no thread for it.
     rounds: Option<Rounds>,
     /// Absent if the kernel gives this user no more watches.
@@ -268,7 +270,7 @@ impl Driver for Supervisor {
         for (client, request) in requests {
             match request {
                 Request::Explain(question) => {
-                    let mut explanation = question.explain_here(&self.config);
+                    let mut explanation = self.explain(&question);
                     if let Some(peer) = explanation.peer() {
                         explanation.obstacle =
                             self.status().fault_of_peer(peer).or(explanation.obstacle);
@@ -342,6 +344,7 @@ impl Supervisor {
             metrics: None,
             metrics_at: Some(Time::ZERO),
             faults: Faults::default(),
+            places: Places::default(),
             rounds: None,
             folders: FolderWatch::open().ok(),
             awaited: None,
@@ -473,6 +476,13 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Explains what becomes of a flow now.
+    fn explain(&self, question: &Question) -> Explanation {
+        question.explain_here(&self.config, |service| {
+            self.slots.iter().any(|slot| slot.kind().name == service && slot.running().is_some())
+        })
+    }
+
     /// How all is.
     fn status(&mut self) -> Status {
         let asked = Instant::now();
@@ -484,7 +494,7 @@ impl Supervisor {
         let slots = || self.slots.iter().filter(|slot| !slot.is_off());
         let mut present: Vec<_> = slots().filter_map(Slot::fault).collect();
         present.extend(reports.iter_mut().flat_map(|report| std::mem::take(&mut report.faults)));
-        present.extend(gone_addresses(&self.config, &self.observer.addresses()));
+        present.extend(self.places.faults(&self.config, &self.observer.places()));
         present.extend(self.rounds.iter().flat_map(|rounds| rounds.faults(&self.config)));
         let services = slots().map(Slot::status).collect();
         let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
@@ -566,23 +576,6 @@ fn readable(span: Duration) -> String {
         Some((least, name)) => format!("{:.1} {name}", seconds as f64 / (least / 2) as f64),
         None => format!("{seconds} s"),
     }
-}
-
-/// Addresses at which services listen, but which the host has lost.
-fn gone_addresses(config: &Config, own: &BTreeSet<IpAddr>) -> Vec<Fault> {
-    let is_gone = |(_, at): &(&str, SocketAddr)| {
-        let ip = at.ip().to_canonical();
-        !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast() && !own.contains(&ip)
-    };
-    let said = |(service, at): (&str, SocketAddr)| {
-        let ip = at.ip().to_canonical();
-        format!(
-            "{service} listens at {at}, and {ip} is no address of this host any more: nobody reaches it there; \
-             `ip address add {ip} dev INTERFACE` gives it back"
-        )
-    };
-    let gone = config.listening().into_iter().filter(is_gone);
-    gone.map(|it| Fault::new(&fault::LISTEN, said(it))).collect()
 }
 
 /// Says what of a configuration is allowed and probably not meant.

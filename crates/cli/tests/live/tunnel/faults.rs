@@ -42,7 +42,11 @@ fn an_address_to_listen_at_that_is_gone_is_a_fault_while_it_is_gone() {
         (&"listen-address-gone".into(), &"high".into())
     );
 
-    net.run(0, "ip address add 10.9.1.1/24 dev eth1");
+    // The order works as it is printed, and gives back what there was.
+    let said = fault["said"].as_str().unwrap();
+    let order = said.split('`').nth(1).unwrap();
+    assert_eq!(order, "ip address add 10.9.1.1/24 dev eth1", "{said}");
+    net.run(0, order);
     net.expect_asked(0, (0, "tunnel: running"));
     let (_, said) = net.gateway(0).stop();
     for told in ["fault code=listen-address-gone", "fault has ended code=listen-address-gone"] {

@@ -94,8 +94,12 @@ impl Port {
             let (outbox, arrivals) = (Outbox::default(), Arrivals::default());
             sockets.push(Socket { udp, is_v4: at.is_ipv4(), outbox, arrivals });
         }
-        let number = config.listen.first().map_or(sar::PORT, SocketAddr::port);
-        Ok(Self { sockets, number, held: VecDeque::new(), counters: Counters::default() })
+        Ok(Self {
+            sockets,
+            number: config.port(),
+            held: VecDeque::new(),
+            counters: Counters::default(),
+        })
     }
 
     pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
