@@ -170,7 +170,7 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
     let path = with_nft(
         &mut bed,
         &format!(
-            "[ -e {0} ] && [ \"$1\" = list ] && {{ echo x >> {0}; exec sleep 1000; }}",
+            "[ -e {0} ] && [ \"$1\" = list ] && {{ echo x >> {0}; exec sleep 30; }}",
             hang.display()
         ),
     );
