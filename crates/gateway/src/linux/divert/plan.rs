@@ -30,6 +30,7 @@ use host::numbers::Mark;
 use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
+use super::super::capture::MARK as CARRIED;
 use super::super::firewall::MARK as OWN;
 
 /// Mark by which routing leads packets to this host.
@@ -354,7 +355,7 @@ impl Plan {
         rules.iter().map(|rule| table.add(ENTRANCE, rule)).collect()
     }
 
-    /// The rules that lead packets to sockets of ours before any decision.
+    /// The rules that lead packets to sockets of ours before any decision. Those of S/R have theirs, and keep their mark.
     fn let_in(&self) -> impl Iterator<Item = String> {
         let syns = self.versions().map(|version| {
             let (name, listener) = (version.name, version.listener(self.let_in));
@@ -366,10 +367,11 @@ impl Plan {
         });
         // For an ICMP error, the kernel looks up the socket of the packet inside. These four names are keywords of
         // `nft`, which looks up other names, such as `ipv6-icmp`, in /etc/protocols: a host may lack that file.
-        syns.chain([format!(
+        let known = format!(
             "meta l4proto {{ tcp, udp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 meta mark \
              set {MARK:#x} accept"
-        )])
+        );
+        syns.chain([format!("meta mark {CARRIED:#x} accept"), known])
     }
 
     fn exits(&self, table: Table) -> Vec<String> {

@@ -108,6 +108,7 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
         [
             "meta mark 0x74727065 ip daddr { 10.9.0.0/16 } meta l4proto tcp tproxy ip to 127.0.0.1:4001 \
              meta mark set 0x74727064 accept",
+            "meta mark 0x74727361 accept",
             "meta l4proto { tcp, udp, icmp, icmpv6 } socket transparent 1 socket wildcard 0 meta mark set \
              0x74727064 accept",
             "meta l4proto != tcp accept",
