@@ -75,7 +75,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// What the standard library says of a number that it cannot read, and what a user may write.
+/// Errors of the standard library about unreadable numbers, each with the words for a user.
 const NUMBERS: [(&str, &str); 4] = [
     ("invalid digit found in string", "a whole number is expected"),
     ("cannot parse integer from empty string", "a whole number is expected"),

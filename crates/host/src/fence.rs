@@ -38,7 +38,7 @@ use crate::netlink::{Message, Netlink, Request};
 use crate::nft::{self, TableChanges};
 
 const FAMILY: &str = "inet";
-/// What a rule does with a packet that would come or leave in clear.
+/// The verdict of a rule on a packet that would come or leave in clear.
 pub const DROP: &str = "counter name in-clear drop";
 /// Name of the counter for dropped packets.
 const COUNTER: &str = "in-clear";

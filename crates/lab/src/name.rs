@@ -68,7 +68,7 @@ pub fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// Words of a table as a single one: `9 octets of X.25` is `9-octets-of-x.25`.
+/// Joins the words of a table's text into one word: `9 octets of X.25` becomes `9-octets-of-x.25`.
 fn joined(words: impl Display) -> String {
     let text = words.to_string().to_lowercase().replace([',', ';'], "").replace(": ", " ");
     text.split_whitespace().collect::<Vec<_>>().join("-")
@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(draws, cell.draws(), "{name}");
         }
 
-        // As many as there were places.
+        // The laboratory has 2,449 different cells: no two share a name.
         assert_eq!(known.len(), 2_449);
     }
 }

@@ -102,7 +102,7 @@ pub struct Hops {
     round_trip: Duration,
     /// Restarts, neighbours that went down, and changes of routes: each may bring a packet on its way a second time.
     mishaps: u32,
-    /// What was counted before the last of them.
+    /// Packets counted before the last mishap.
     counted_before: u64,
     /// Late copies of frames that may bring a packet again.
     late_copies: u32,

@@ -34,7 +34,7 @@ const QUEUE: usize = 100;
 const CHANGES: f64 = 0.3;
 /// After this time of calm, OLSR and OSPF know the network.
 const SETTLED: Duration = Duration::from_secs(300);
-/// A message of OLSR may say that it holds for so long, and one that a stranger sends in a node's name holds as well.
+/// The longest validity time of an OLSR message: a message forged in a node's name is believed for as long.
 const FORGED: Duration = Duration::from_secs(4_000);
 /// AODV takes for granted that no message is older than its delete period; with a margin for routes told on.
 const OLDEST: Duration = Duration::from_secs(1);

@@ -36,7 +36,7 @@ pub(crate) struct Call {
     pub(crate) mark: u32,
 }
 
-/// Packets between others that a service has led to this host.
+/// Packets between other hosts which a service leads to this host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Taking {
     pub(crate) service: &'static str,

@@ -72,7 +72,7 @@ struct Needs {
     radios: BTreeSet<String>,
     /// Whether packets of other hosts are to be forwarded, of IPv4 and of IPv6.
     forwards: [bool; 2],
-    /// Sockets to which others send.
+    /// Sockets to which other hosts send.
     listening: Vec<Listening>,
     /// To whom services send packets of their own.
     calls: Vec<Call>,

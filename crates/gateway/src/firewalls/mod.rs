@@ -33,7 +33,7 @@ pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
     /// What could not be read, each with the remedy.
     unread: Vec<(String, String)>,
-    /// Chains that drop packets at hooks that are not judged, as those of devices.
+    /// Chains that drop packets at hooks which we do not judge, such as the hooks of devices.
     unjudged: Vec<ChainName>,
 }
 

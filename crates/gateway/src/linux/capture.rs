@@ -123,7 +123,7 @@ impl Plan {
         orders
     }
 
-    /// What the table that stays holds.
+    /// The content of the table that stays when the gateway is killed.
     fn shut(&self) -> Content {
         let table = Owner::Sar.table();
         let mut orders = vec![

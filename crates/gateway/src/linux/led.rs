@@ -69,7 +69,7 @@ impl Led {
             // Without the table they do nothing.
             let _ = kept.reconciler().follow_besides(BTreeSet::new());
         })?;
-        // After a crash another table of this kind has dropped packets until now; a start that fails leaves it as it was.
+        // After a crash the former table has dropped packets until now. It stays if this start fails.
         kept.reconciler().fence(shut);
         let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         for fd in [table.as_fd(), kept.as_fd()] {

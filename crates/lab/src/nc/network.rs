@@ -323,7 +323,7 @@ impl Network {
         }
     }
 
-    /// Its name in those of cells.
+    /// The part of a cell's name that names this network.
     pub(crate) fn name(&self) -> Name {
         let usual = Self::paper(self.sessions, Loss::None, Carrier::Plain);
         let name = Name::of("network").with("sessions", self.sessions);
@@ -363,7 +363,7 @@ impl Network {
         name.when(self.has_requests, "requests")
     }
 
-    /// Its label in those of cells: see [`crate::grid::Cell::new`].
+    /// The part of a cell's label that stands for this network: see [`crate::grid::Cell::new`].
     pub(crate) fn draws(&self) -> String {
         let Self { sessions, edge, middle, loss, loss_back, queue, packet, .. } = self;
         let Self { is_hidden, is_both_ways, has_requests, trace_points, carrier, .. } = self;

@@ -14,8 +14,9 @@
 //! packet, whatever the rules say later. Each rule has its own listener, so the listener of a connection shows us the
 //! deciding rule.
 //!
-//! This is the table that diverts, which goes with its process. A second one stays, and sees the same packets right
-//! behind the first, by the same rules; but it drops all that is not marked as ours by then and does not go by IP.
+//! The picture shows the diverting table, which the kernel removes when the gateway is killed. A second table stays. It
+//! has the same rules and comes directly behind the first: it drops packets that the first table has not marked, unless
+//! the rules let them go by IP.
 
 #[cfg(test)]
 mod tests;
@@ -185,7 +186,7 @@ impl Plan {
         orders
     }
 
-    /// What the table that stays holds.
+    /// The content of the table that stays when the gateway is killed.
     pub(crate) fn shut(&self) -> Content {
         let table = Table::Shut;
         let mut orders = self.base(table);
