@@ -1,6 +1,8 @@
 //! TCP headers (RFC 9293): shared by everything that reads segments.
 
 mod peek;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use peek::Peek;

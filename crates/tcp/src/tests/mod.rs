@@ -12,4 +12,3 @@ mod timeouts;
 mod transfer;
 mod vegas;
 mod windows;
-mod wire;

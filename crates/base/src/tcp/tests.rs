@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use base::ip::{self, Spec, protocol};
-use base::tcp::Malformed;
-use base::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 use proptest::prelude::*;
 
-use super::pair::{CLIENT, SERVER, address};
+use super::{Flags, Malformed, Options, SackBlocks, Segment, Timestamps};
+use crate::ip::{self, Spec, protocol};
+
+const CLIENT: &str = "10.0.0.1:1000";
+const SERVER: &str = "10.0.0.2:2000";
 
 #[test]
 fn a_segment_is_the_octets_of_the_rfc() {
@@ -242,4 +243,8 @@ fn blank() -> Segment<'static> {
         traffic_class: 0,
         dont_fragment: true,
     }
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
 }
