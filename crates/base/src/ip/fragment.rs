@@ -2,19 +2,23 @@
 
 use super::header::{Header, rewrite_v4_checksum};
 
+/// Octets of the longest packet.
+const LONGEST: usize = 0xffff;
+
 /// Splits `packet` into fragments that fit `mtu`, and calls `emit` once for each.
 ///
-/// Options are repeated in every fragment. Returns false, and emits nothing, when the packet may
-/// not be fragmented (IPv6, don't-fragment) or `mtu` leaves no room for 8 octets.
+/// Options are repeated in every fragment. Returns false, and emits nothing, when the packet may not be fragmented
+/// (IPv6, don't-fragment), when `mtu` leaves no room for 8 octets, or when `packet` is a fragment that reaches beyond
+/// the longest packet: such a place does not fit its field, and would become the place of a first fragment.
 #[must_use]
 pub fn fragment(header: &Header, packet: &[u8], mtu: usize, mut emit: impl FnMut(&[u8])) -> bool {
     let room = mtu.saturating_sub(header.len) / 8 * 8;
-    if header.dont_fragment || room == 0 {
+    let base = header.fragment.map_or(0, |fragment| fragment.offset);
+    if header.dont_fragment || room == 0 || base + header.total_len > LONGEST {
         return false;
     }
 
     let payload = &packet[header.len..header.total_len];
-    let base = header.fragment.map_or(0, |fragment| fragment.offset);
     let more_after = header.fragment.is_some_and(|fragment| fragment.more);
     let mut piece = Vec::with_capacity(mtu);
     for (index, chunk) in payload.chunks(room).enumerate() {

@@ -63,7 +63,10 @@ impl Error {
 
     fn parse(is_v4: bool, message: &[u8]) -> Option<Self> {
         let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<HEADER>()?;
-        let mtu = u16::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(u16::MAX);
+        // In IPv4 the first two octets may say how long the quoted packet is (RFC 4884, 4.1).
+        let mtu =
+            if is_v4 { u32::from_be_bytes([0, 0, c, d]) } else { u32::from_be_bytes([a, b, c, d]) };
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         match (is_v4, kind, code) {
             (true, 3, 2) | (false, 4, 1) => Some(Self::ProtocolUnreachable),
             (true, 3, 3) | (false, 1, 4) => Some(Self::PortUnreachable),

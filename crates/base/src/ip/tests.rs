@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 
 use super::*;
+use crate::tcp;
 
 const A: &str = "10.0.0.1";
 const B: &str = "10.0.0.2";
@@ -180,6 +181,56 @@ fn an_error_is_read_from_its_packet_unless_it_is_damaged() {
 }
 
 #[test]
+fn each_error_is_read_as_it_was_written_with_the_flow_of_its_packet() {
+    use icmp::Error::{HostUnreachable, PortUnreachable, ProtocolUnreachable, TooBig, TtlExceeded};
+    let errors =
+        [HostUnreachable, PortUnreachable, ProtocolUnreachable, TooBig { mtu: 1_280 }, TtlExceeded];
+    for (from, to) in [("10.0.0.1:1000", "10.0.0.2:2000"), ("[fd00::1]:1000", "[fd00::2]:2000")] {
+        let (source, destination) = (from.parse().unwrap(), to.parse().unwrap());
+        let mut packet = Vec::new();
+        tcp::Segment {
+            seq: 0x0102_0304,
+            payload: &[7; 1_400],
+            ..tcp::Segment::bare(source, destination)
+        }
+        .emit(&mut packet);
+        for error in errors {
+            let mut message = Vec::new();
+            assert!(error.emit(destination.ip(), &packet, &mut message));
+
+            let header = Header::parse(&message).unwrap();
+            let report = icmp::Report::of_packet(&header, &message).unwrap();
+
+            assert_eq!(report.error, Some(error));
+            assert_eq!(
+                (report.flow.source, report.flow.destination),
+                (source.ip(), destination.ip())
+            );
+            assert_eq!((report.flow.source_port, report.flow.destination_port), (1_000, 2_000));
+            assert_eq!((report.seq, report.octets), (0x0102_0304, packet.len()));
+            let longest = if source.is_ipv4() { 576 } else { 1_280 };
+            assert_eq!(message.len(), longest, "as much of the packet as fits");
+        }
+    }
+}
+
+#[test]
+fn how_much_a_router_quotes_is_no_part_of_the_size_that_fits() {
+    let (mut packet, mut error) = (Vec::new(), Vec::new());
+    Spec::new(ip(A), ip(B), protocol::UDP).emit(8, &mut packet);
+    packet.extend([0; 8]);
+    assert!(icmp::Error::TooBig { mtu: 1_492 }.emit(ip("10.0.0.9"), &packet, &mut error));
+    let header = Header::parse(&error).unwrap();
+    let message = &mut error[V4_HEADER..];
+
+    // RFC 4884, 4.1: 32 words.
+    message[5] = 32;
+
+    let report = icmp::Report::parse(&header, message).unwrap();
+    assert_eq!(report.error, Some(icmp::Error::TooBig { mtu: 1_492 }));
+}
+
+#[test]
 fn no_error_answers_an_error() {
     let (mut packet, mut error, mut second) = (Vec::new(), Vec::new(), Vec::new());
     Spec::new(ip(A), ip(B), protocol::UDP).emit(0, &mut packet);
@@ -192,27 +243,6 @@ fn no_error_answers_an_error() {
     assert_eq!(error[20..22], [3, 4]);
     assert_eq!(error[26..28], 1492_u16.to_be_bytes());
     assert_eq!(Checksum::default().with(&error[20..]).finish(), 0);
-}
-
-#[test]
-fn fragments_carry_the_whole_payload() {
-    let mut packet = Vec::new();
-    let spec = Spec::new(ip(A), ip(B), protocol::UDP);
-    Spec { dont_fragment: false, ..spec }.emit(3000, &mut packet);
-    packet.extend((0..3000_u32).map(|n| n.to_le_bytes()[0]));
-    let header = Header::parse(&packet).unwrap();
-    let (mut payload, mut lengths) = (Vec::new(), Vec::new());
-
-    let done = fragment(&header, &packet, 1492, |piece| {
-        let header = Header::parse(piece).unwrap();
-        assert_eq!(header.fragment.unwrap().offset, payload.len());
-        payload.extend_from_slice(&piece[header.len..]);
-        lengths.push((piece.len(), header.fragment.unwrap().more));
-    });
-
-    assert!(done);
-    assert_eq!(payload, packet[20..]);
-    assert_eq!(lengths, [(1492, true), (1492, true), (76, false)]);
 }
 
 proptest! {
@@ -230,6 +260,41 @@ proptest! {
             let _ = decrement_ttl(&mut copy);
             let _ = mark_congestion(&mut copy);
         }
+    }
+
+    #[test]
+    fn fragments_carry_all_octets_each_at_its_place_and_none_beyond_the_longest_packet(
+        place in prop_oneof![Just(0), 0..V4_PLACES, V4_PLACES - 200..V4_PLACES],
+        more: bool,
+        payload in prop::collection::vec(any::<u8>(), 1..2_000),
+        mtu in 20_usize..1_501,
+    ) {
+        let spec = Spec::new(ip(A), ip(B), protocol::UDP);
+        let mut packet = Vec::new();
+        Spec { dont_fragment: false, ident: 7, ttl: 9, ..spec }.emit(payload.len(), &mut packet);
+        packet[6..8].copy_from_slice(&(place | u16::from(more) << 13).to_be_bytes());
+        rewrite_v4_checksum(&mut packet);
+        packet.extend_from_slice(&payload);
+        let header = Header::parse(&packet).unwrap();
+        let base = usize::from(place) * 8;
+
+        let (mut octets, mut last) = (Vec::new(), None);
+        let done = fragment(&header, &packet, mtu, |piece| {
+            assert!(piece.len() <= mtu && last != Some(false), "{} octets, {last:?}", piece.len());
+            let its = Header::parse(piece).unwrap();
+            let (at, goes_on) = its.fragment.map_or((0, false), |it| (it.offset, it.more));
+            assert_eq!((at, its.total_len), (base + octets.len(), piece.len()));
+            assert_eq!((its.ttl, its.source, its.destination), (9, ip(A), ip(B)));
+            assert_eq!(piece[4..6], [0, 7], "the identification");
+            octets.extend_from_slice(&piece[its.len..]);
+            last = Some(goes_on);
+        });
+
+        let fits = V4_HEADER + base + payload.len() <= 0xffff;
+        prop_assert_eq!(done, fits && mtu >= V4_HEADER + 8);
+        prop_assert_eq!(last, done.then_some(more));
+        let expected = if done { payload } else { Vec::new() };
+        prop_assert!(octets == expected);
     }
 
     #[test]
@@ -269,6 +334,9 @@ proptest! {
         prop_assert!(udp::Datagram::parse(&header, &packet, header.len).is_err());
     }
 }
+
+/// Places that the field of a fragment has, in units of 8 octets.
+const V4_PLACES: u16 = 1 << 13;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
