@@ -118,6 +118,9 @@ impl<K: Copy> Shares<K> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn source(text: &str) -> Source {
@@ -146,5 +149,37 @@ mod tests {
         shares.remove(young);
         shares.remove(young);
         assert_eq!((shares.len(), shares.total()), (4, 20));
+    }
+    proptest! {
+        #![proptest_config(harness::cases(128))]
+
+        #[test]
+        fn of_a_list_the_same_goes_first(
+            steps in vec((any::<bool>(), 0_u32..4, 0_u64..9), 1..60),
+            fair in 0_u64..40,
+        ) {
+            let mut shares = Shares::default();
+            // Oldest first: place, source, key and weight.
+            let mut list: Vec<(EntryId, Source, usize, u64)> = Vec::new();
+            for (key, (is_new, source, weight)) in steps.into_iter().enumerate() {
+                let source = Source::V4(source);
+                if is_new || list.is_empty() {
+                    list.push((shares.insert(source, key, weight), source, key, weight));
+                } else {
+                    let (place, ..) = list.remove(usize::try_from(weight).unwrap() % list.len());
+                    shares.remove(place);
+                }
+
+                let weight_of = |source: Source| -> u64 {
+                    list.iter().filter(|it| it.1 == source).map(|it| it.3).sum()
+                };
+                let heaviest = list.iter().map(|it| (weight_of(it.1), it.1)).max();
+                let heaviest = heaviest.filter(|(weight, _)| *weight > fair);
+                let first = list.iter().find(|it| heaviest.is_none_or(|(_, source)| it.1 == source));
+                prop_assert_eq!(shares.first(fair), first.map(|it| it.2));
+                prop_assert_eq!(shares.len(), list.len());
+                prop_assert_eq!(shares.total(), list.iter().map(|it| it.3).sum::<u64>());
+            }
+        }
     }
 }

@@ -176,3 +176,106 @@ impl Reassembly {
         !self.held.is_empty() || self.twice.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Octets of the stream, and the most that a segment carries.
+    const STREAM: usize = 300;
+    const SEGMENT: usize = 40;
+
+    proptest! {
+        #![proptest_config(harness::cases(256))]
+
+        #[test]
+        fn a_set_of_octets_tells_what_each_arrival_was_and_what_is_reported(
+            steps in vec((0..STREAM, 1..SEGMENT, 0_usize..60, any::<bool>()), 1..60),
+            max_holes in 1_usize..8,
+        ) {
+            let start = Seq::initial(u32::MAX - 100);
+            let mut reassembly = Reassembly::new(start, max_holes);
+            // Which octets came, how many of them in order, and how many were read.
+            let mut came = [false; STREAM + SEGMENT];
+            let (mut next, mut read) = (0, 0);
+            let mut twice = None;
+            for (from, len, to_read, reports) in steps {
+                let octets: Vec<u8> = (from..from + len).map(octet).collect();
+                let range = from..from + len;
+                let before = blocks(&came, next);
+                let is_known = came[range.clone()].iter().all(|came| *came);
+
+                let arrival = reassembly.insert(start + from as u64, &octets);
+
+                let touches = |it: &(usize, usize)| it.0 <= range.end && range.start <= it.1;
+                let expected = if is_known {
+                    Arrival::Duplicate
+                } else if range.start <= next {
+                    came[range.clone()].fill(true);
+                    let old = next;
+                    next = came.iter().position(|came| !came).unwrap_or(came.len());
+                    let octets = (next - old) as u64;
+                    Arrival::InOrder { octets, filled: !before.is_empty() }
+                } else if before.len() >= max_holes && !before.iter().any(touches) {
+                    Arrival::Refused
+                } else {
+                    came[range.clone()].fill(true);
+                    Arrival::OutOfOrder
+                };
+                prop_assert_eq!(arrival, expected);
+                prop_assert_eq!(reassembly.next(), start + next as u64);
+                prop_assert_eq!(reassembly.readable(), next - read);
+
+                let held = blocks(&came, next);
+                if is_known {
+                    twice = Some((start + from as u64, start + (from + len) as u64));
+                }
+                prop_assert_eq!(reassembly.has_blocks(), !held.is_empty() || twice.is_some());
+                if reports {
+                    let wire = |at: usize| (start + at as u64).wire();
+                    let told = reassembly.sack_blocks(usize::MAX, true);
+                    let mut told = told.as_slice().to_vec();
+                    let room = MAX_SACK_BLOCKS - usize::from(twice.is_some());
+                    if let Some((from, to)) = twice.take() {
+                        prop_assert_eq!(told.remove(0), (from.wire(), to.wire()));
+                    }
+                    let newest = held.iter().find(|held| touches(held));
+                    if let (Some(held), Arrival::OutOfOrder) = (newest, arrival) {
+                        prop_assert_eq!(told[0], (wire(held.0), wire(held.1)));
+                    }
+                    prop_assert_eq!(told.len(), held.len().min(room));
+                    let held: Vec<_> = held.iter().map(|it| (wire(it.0), wire(it.1))).collect();
+                    prop_assert!(told.iter().all(|it| held.contains(it)), "{told:?} {held:?}");
+                }
+
+                let mut buffer = vec![0; to_read];
+                let count = reassembly.read(&mut buffer);
+                prop_assert_eq!(count, to_read.min(next - read));
+                let expected = (read..read + count).map(octet);
+                prop_assert!(buffer[..count].iter().copied().eq(expected));
+                read += count;
+                prop_assert_eq!(reassembly.base(), start + read as u64);
+            }
+        }
+    }
+
+    /// The octet of the stream at a place.
+    fn octet(at: usize) -> u8 {
+        u8::try_from(at % 251).expect("below 251")
+    }
+
+    /// The blocks beyond `next`, each from its first octet to behind its last.
+    fn blocks(came: &[bool], next: usize) -> Vec<(usize, usize)> {
+        let mut blocks: Vec<(usize, usize)> = Vec::new();
+        for at in (next..came.len()).filter(|at| came[*at]) {
+            match blocks.last_mut() {
+                Some(block) if block.1 == at => block.1 += 1,
+                Some(_) | None => blocks.push((at, at + 1)),
+            }
+        }
+        blocks
+    }
+}

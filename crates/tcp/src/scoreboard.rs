@@ -115,6 +115,9 @@ impl Scoreboard {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -141,5 +144,65 @@ mod tests {
         assert_eq!(board.hole_at(at(700)), (at(700), None));
         board.advance(at(445));
         assert_eq!(board.octets(), 7);
+    }
+    proptest! {
+        #![proptest_config(harness::cases(256))]
+
+        #[test]
+        fn a_set_of_octets_says_the_same(
+            steps in vec((any::<bool>(), 0_usize..200, 1_usize..30, 0_usize..240), 1..40),
+            threshold in 1_u32..5,
+            mss in 1_usize..40,
+        ) {
+            let at = |offset: usize| Seq::initial(u32::MAX - 100) + offset as u64;
+            let mut board = Scoreboard::default();
+            let (mut set, mut una) = ([false; 241], 0);
+            for (is_block, from, len, place) in steps {
+                let from = from.max(una);
+                if is_block {
+                    let range = from..from + len;
+                    let fresh = set[range.clone()].iter().filter(|it| !**it).count() as u64;
+                    set[range.clone()].fill(true);
+                    prop_assert_eq!(board.insert(at(range.start), at(range.end)), fresh);
+                } else {
+                    una = from.min(una + 40);
+                    set[..una].fill(false);
+                    board.advance(at(una));
+                }
+                board.judge(threshold, mss as u64);
+
+                let is_start = |it: &usize| set[*it] && (*it == 0 || !set[*it - 1]);
+                let starts: Vec<usize> = (0..240).filter(is_start).collect();
+                let count = |range: std::ops::Range<usize>| set[range].iter().filter(|it| **it).count();
+                let is_lost_below = |it: &&usize| {
+                    let blocks = starts.iter().filter(|start| start >= it).count();
+                    let enough = (threshold as usize - 1) * mss;
+                    blocks >= threshold as usize || count(**it..241) > enough
+                };
+                let lost = starts.iter().rev().find(is_lost_below).map(|it| at(*it));
+                prop_assert_eq!(board.lost_below(), lost);
+                prop_assert_eq!(board.is_empty(), starts.is_empty());
+                prop_assert_eq!(board.octets(), count(0..241) as u64);
+                prop_assert_eq!(board.octets_below(at(place)), count(0..place) as u64);
+                let hole = (place..241).find(|it| !set[*it]).expect("nothing is there");
+                let next = (hole..241).find(|it| set[*it]).map(at);
+                prop_assert_eq!(board.hole_at(at(place)), (at(hole), next));
+                if let Some(last) = (0..241).rev().find(|it| set[*it]) {
+                    prop_assert_eq!(board.highest(), at(last + 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_peer_with_many_holes_takes_no_more_memory() {
+        let mut board = Scoreboard::default();
+        let at = |offset: usize| Seq::initial(0) + offset as u64;
+
+        let taken: u64 =
+            (0..2 * MAX_BLOCKS).map(|hole| board.insert(at(2 * hole), at(2 * hole + 1))).sum();
+
+        assert_eq!((taken, board.octets()), (MAX_BLOCKS as u64, MAX_BLOCKS as u64));
+        assert_eq!(board.insert(at(1), at(2)), 1, "what joins blocks needs no room");
     }
 }
