@@ -152,6 +152,27 @@ fn two_links_to_a_neighbour_are_one_and_the_second_takes_over() {
 }
 
 #[test]
+fn an_address_on_a_lost_second_link_is_reached_by_the_first() {
+    let mut net = Net::new(2, &[], &Config::default());
+    for node in 0..2 {
+        net.start(node, Config::default(), &[0, 1], 1);
+        net.link((node, 0), (1 - node, 0));
+        net.link((node, 1), (1 - node, 1));
+    }
+    let route = |net: &Net| {
+        let routes = &net.nodes[0].as_ref().unwrap().table;
+        routes[&Prefix::host(address((1, 1)).into())].next.interface
+    };
+    net.run_until(secs(20.0));
+    assert_eq!(route(&net), 1);
+
+    net.cut((0, 1), (1, 1));
+    net.run_until(secs(32.0));
+
+    assert_eq!(route(&net), 0);
+}
+
+#[test]
 fn an_interface_that_is_gone_takes_its_routes_with_it() {
     let mut net = Net::new(3, &super::line(3), &Config::default());
     net.converge(20.0);
