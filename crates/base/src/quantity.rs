@@ -194,11 +194,9 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {
     let text = text.trim();
-    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (number, _) = text.split_once(['e', 'E']).unwrap_or((text, ""));
     let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    let is_exponent = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.is_empty();
-    if is_plain && is_exponent { text.parse().ok().filter(|it: &f64| it.is_finite()) } else { None }
+    if is_plain { text.parse().ok().filter(|it: &f64| it.is_finite()) } else { None }
 }
 
 /// Splits a text into the number at its beginning, with exponent, and the rest.

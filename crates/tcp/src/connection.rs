@@ -718,9 +718,6 @@ impl Connection {
         if !self.takes_data() {
             if flags.has(Flags::FIN) {
                 self.receiver.schedule_ack();
-                if self.state == State::TimeWait {
-                    self.timers.time_wait = Some(now + self.config.time_wait);
-                }
             }
             return;
         }
