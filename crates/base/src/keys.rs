@@ -85,3 +85,23 @@ pub fn decode(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
         *octets.first_chunk().filter(|_| octets.len() == LEN).ok_or(NoKey::Malformed)?,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_32_octets_in_base64_and_no_secret_is_zero() {
+        for len in [0, 31, 33, 64] {
+            let text = STANDARD.encode(vec![7; len]);
+            assert_eq!(decode(&text).map(|_| ()), Err(NoKey::Malformed), "{len} octets");
+        }
+        let [seven, zero] = [7, 0].map(|octet| STANDARD.encode([octet; LEN]));
+
+        assert_eq!(*decode(&format!(" {seven}\n")).unwrap(), [7; LEN]);
+        assert_eq!(secret(&zero).map(|_| ()), Err(NoKey::Zero));
+        assert_eq!(secret("key").map(|_| ()), Err(NoKey::Malformed));
+        let group: GroupSecret = seven.parse().unwrap();
+        assert_eq!(format!("{group:?}"), "GroupSecret(secret)");
+    }
+}

@@ -40,3 +40,21 @@ impl Iterator for Coefficients {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ends of a tunnel derive them, perhaps with other versions of this code: the first two words of `SplitMix64`
+    /// from 0 on, as its authors' implementation prints them.
+    #[test]
+    fn the_coefficients_are_these() {
+        let words = [0xe220_a839_7b1d_cdaf_u64, 0x6e78_9e6a_a1b9_65f4];
+
+        let coefficients: Vec<u8> = Coefficients::of(0).take(16).collect();
+
+        assert_eq!(coefficients, words.map(u64::to_le_bytes).concat());
+        assert!(Coefficients::of(1).take(10_000).all(|coefficient| coefficient != 0));
+        assert!(Coefficients::of(1).take(16).ne(coefficients));
+    }
+}

@@ -538,8 +538,74 @@ mod tests {
             let most = 2 * (rank + 1) * (row + MOST_SOURCES as u64) + ENTRY as u64 * missing;
             let steps = equations.steps() - before;
             assert!(steps <= most, "{steps} at rank {rank}, {most}");
+            let least = ENTRY as u64 * missing + longest as u64;
+            assert!(steps >= least, "work that does not count has no bound: {steps}, {least}");
         }
         assert_eq!(equations.rank(), 700);
+    }
+
+    /// A repair over five sources from `first` on, each one octet.
+    fn repair_of_five(equations: &mut Equations, first: u64) -> Vec<(u64, u8)> {
+        let entries = over(first, 5, first);
+        let mut symbol = [0];
+        for &(number, factor) in &entries {
+            accumulate(&mut symbol, &[(factor, &octet(number))]);
+        }
+        equations.insert(&entries, || symbol.to_vec(), &mut Vec::new());
+        entries
+    }
+
+    fn octet(number: u64) -> [u8; 1] {
+        [u8::try_from(number % 251).unwrap()]
+    }
+
+    #[test]
+    fn sources_of_a_dropped_equation_give_room_and_the_others_are_solved() {
+        let mut equations = Equations::default();
+        let most = MOST_SOURCES as u64;
+        equations.insert(&over(0, most - 5, 1), || vec![7; 3_000], &mut Vec::new());
+        let kept = repair_of_five(&mut equations, most);
+        equations.forget_greatest();
+
+        let outcome = equations.insert(&over(2 * most, most - 5, 1), || vec![1], &mut Vec::new());
+        let mut solved = Vec::new();
+        for &(number, _) in &kept[1..] {
+            equations.substitute(number, &octet(number), &mut solved);
+        }
+
+        assert_eq!(outcome, Outcome::Innovative);
+        assert_eq!(solved, [(most, octet(most).to_vec())]);
+    }
+
+    #[test]
+    fn columns_of_solved_sources_are_used_again() {
+        let mut equations = Equations::default();
+        repair_of_five(&mut equations, 0);
+
+        for first in (1..400).map(|round| round * 5) {
+            let mut solved = Vec::new();
+            for (number, _) in repair_of_five(&mut equations, first).drain(1..) {
+                equations.substitute(number, &octet(number), &mut solved);
+            }
+            assert_eq!(solved, [(first, octet(first).to_vec())]);
+        }
+
+        repair_of_five(&mut equations, 2_000);
+        assert!(equations.octets() <= 4 * LINE, "{}", equations.octets());
+    }
+
+    #[test]
+    fn the_equation_that_takes_the_most_memory_is_dropped_first() {
+        let mut equations = Equations::default();
+        for (first, longest) in [(0, 100), (10, 3_000), (20, 100)] {
+            equations.insert(&over(first, 10, first), || vec![7; longest], &mut Vec::new());
+        }
+        assert!(equations.octets() >= 3_200, "{}", equations.octets());
+
+        equations.forget_greatest();
+
+        assert_eq!(equations.rank(), 2);
+        assert!((200..3_000).contains(&equations.octets()), "{}", equations.octets());
     }
 
     #[test]
@@ -557,6 +623,12 @@ mod tests {
         equations.forget_before(1);
         assert_eq!(
             equations.insert(&over(most, 1_000, 1), || vec![1], &mut Vec::new()),
+            Outcome::Innovative
+        );
+        equations.clear();
+        assert_eq!((equations.rank(), equations.octets()), (0, 0));
+        assert_eq!(
+            equations.insert(&over(0, most, 1), || vec![1], &mut Vec::new()),
             Outcome::Innovative
         );
     }

@@ -144,6 +144,7 @@ fn a_buffer_keeps_its_memory() {
 
     assert_eq!((buffer.capacity(), buffer.as_ptr()), (capacity, at));
     assert_eq!(*buffer, [0; 1500]);
+    assert_eq!(buffer, Buffer::zeroed(1500));
 }
 
 proptest! {

@@ -313,6 +313,20 @@ mod tests {
     }
 
     #[test]
+    fn octets_behind_a_fin_are_no_part_of_the_stream() {
+        let (mut receiver, mut stats) = (receiver(), Received::default());
+        let next = receiver.next();
+        receiver.take_fin(next + 2);
+
+        receiver.take(Time::ZERO, next + 1, b"bcd", &mut stats);
+        receiver.take(Time::ZERO, next, b"a", &mut stats);
+
+        assert_eq!(receiver.readable(), 2);
+        assert!(receiver.reach_fin());
+        assert_eq!(receiver.next(), next + 3);
+    }
+
+    #[test]
     fn the_right_edge_of_the_window_never_moves_back() {
         let mut receiver = receiver();
         receiver.advertise();

@@ -73,3 +73,50 @@ impl Resent {
         *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(place: u64) -> Seq {
+        Seq::initial(0) + place
+    }
+
+    #[test]
+    fn a_repair_is_lost_when_enough_has_arrived_that_was_sent_later() {
+        let mut resent = Resent::default();
+        let mut board = Scoreboard::default();
+        resent.record(at(100), at(200), at(1_000));
+
+        resent.judge(at(1_299), 300);
+        assert_eq!((resent.next(at(100), &board), resent.octets(at(100), &board)), (None, 0));
+        resent.judge(at(1_300), 300);
+        assert_eq!(resent.next(at(100), &board), Some((at(100), at(200))));
+        assert_eq!(resent.octets(at(100), &board), 100);
+
+        // A part has arrived, and a part of the rest is sent once more, beside a part that nobody asked for.
+        board.insert(at(120), at(150));
+        assert_eq!(resent.octets(at(100), &board), 70);
+        resent.record(at(100), at(130), at(1_300));
+        assert_eq!(resent.next(at(100), &board), Some((at(150), at(200))));
+        assert_eq!(resent.octets(at(100), &board), 50);
+        resent.record(at(150), at(230), at(1_300));
+        assert_eq!((resent.next(at(100), &board), resent.octets(at(100), &board)), (None, 0));
+    }
+
+    #[test]
+    fn what_has_arrived_is_not_sent_once_more() {
+        let mut resent = Resent::default();
+        let mut board = Scoreboard::default();
+        resent.record(at(100), at(200), at(1_000));
+        resent.record(at(300), at(400), at(1_000));
+        resent.judge(at(1_300), 300);
+        board.insert(at(100), at(250));
+
+        assert_eq!(resent.next(at(100), &board), Some((at(300), at(400))));
+        resent.forget(at(100), &board);
+        assert_eq!(resent.octets(at(100), &board), 100);
+        resent.forget(at(400), &board);
+        assert_eq!((resent.next(at(400), &board), resent.octets(at(400), &board)), (None, 0));
+    }
+}

@@ -22,7 +22,9 @@ fn names_are_what_hosts_may_be_called() {
     for good in ["vpn.example.org", "VPN.Example.ORG.", "a", "x_1.b-c.xn--p1ai", "1.de", "3com"] {
         assert_eq!(name(good).as_str(), good.trim_end_matches('.').to_lowercase());
     }
-    let long = format!("{}a", "a.".repeat(127));
+    let longest = format!("{}a", "a.".repeat(126));
+    assert_eq!(name(&longest).as_str(), longest);
+    let long = format!("{longest}b");
     for (bad, why) in [
         ("", BadName::Label(String::new())),
         ("a..b", BadName::Label(String::new())),

@@ -163,6 +163,17 @@ mod tests {
     }
 
     #[test]
+    fn an_observer_sees_what_is_carried_in_either_form() {
+        let plain = b"\x11\x00\x2c\xfe\xc0\x00\x02\x01hello";
+        let of_router = b"\x11\x80\x22\x79\xc0\x00\x02\x01\x0a\x00\x00\x05hello";
+
+        for payload in [&plain[..], of_router] {
+            assert_eq!(carried(payload), Some((protocol::UDP, SERVER, &b"hello"[..])));
+        }
+        assert_eq!((carried(&plain[..7]), carried(&of_router[..11])), (None, None));
+    }
+
+    #[test]
     fn a_router_that_encapsulates_says_whose_packet_it_is() {
         let mut sent = Vec::new();
         // 0x1180 + 0xc000 + 0x0201 + 0x0a00 + 0x0005 is 0xdd86.

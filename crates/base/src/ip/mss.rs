@@ -150,6 +150,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_option_that_the_header_cuts_is_none_and_its_rest_is_payload() {
+        let ends = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let mut packet = segment(ends.0, ends.1, SYN, &[1, 1, 2, 4, 0xff, 0xff, 0, 0]);
+        packet[V4_HEADER + 12] = 6 << 4;
+        let before = packet.clone();
+
+        assert!(!clamp(&mut packet, 500));
+        assert_eq!(packet, before);
+    }
+
     /// The payload of a later fragment, from a file sent by TCP: looks like a SYN with a maximum segment size of 1,460
     /// octets.
     const LOOKS_LIKE_A_SYN: [u8; 24] =

@@ -107,6 +107,25 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_with_options_or_none_of_ipv4_gets_no_list() {
+        let mut with_options = packet(8);
+        assert!(list(&mut with_options, &[address(2).into()]));
+        let cases = [
+            (with_options, address(3).into()),
+            (packet(8)[..19].to_vec(), address(3).into()),
+            (vec![0x60; 40], address(3).into()),
+            (packet(8), IpAddr::from([1; 16])),
+        ];
+        for (mut packet, address) in cases {
+            let before = packet.clone();
+
+            assert!(!list(&mut packet, &[address]));
+            assert_eq!(packet, before);
+        }
+        assert!(!list(&mut packet(8), &[]));
+    }
+
+    #[test]
     fn nine_fit_and_ten_do_not() {
         let addresses: Vec<IpAddr> = (1..=10).map(|last| address(last).into()).collect();
         let (plain, mut nine) = (packet(508), packet(508));

@@ -72,6 +72,35 @@ fn only_packets_that_speak_ecn_are_marked() {
 }
 
 #[test]
+fn the_dscp_is_the_upper_six_bits_of_the_traffic_class() {
+    for (source, destination) in [(A, B), ("fd00::1", "fd00::2")] {
+        let mut packet = Vec::new();
+        let spec = Spec::new(ip(source), ip(destination), protocol::UDP);
+        Spec { traffic_class: 0xb9, ..spec }.emit(0, &mut packet);
+
+        assert_eq!(dscp(&packet), 46);
+    }
+}
+
+#[test]
+fn ports_are_those_of_a_whole_header_of_tcp_or_udp() {
+    for (source, destination) in [(A, B), ("fd00::1", "fd00::2")] {
+        for (protocol, whole) in [(protocol::TCP, 20), (protocol::UDP, 8), (protocol::ICMP, 200)] {
+            for octets in 4..30 {
+                let mut packet = Vec::new();
+                Spec::new(ip(source), ip(destination), protocol).emit(octets, &mut packet);
+                packet.extend([0, 5, 0, 6]);
+                packet.resize(packet.len() + octets - 4, 0);
+
+                let ports = Header::parse(&packet).unwrap().ports(&packet);
+
+                assert_eq!(ports, (octets >= whole).then_some((5, 6)), "{protocol}, {octets}");
+            }
+        }
+    }
+}
+
+#[test]
 fn ports_are_found_behind_v6_extension_headers() {
     let mut packet = Vec::new();
     Spec::new(ip("fd00::1"), ip("fd00::2"), 0).emit(8 + 8 + 8, &mut packet);

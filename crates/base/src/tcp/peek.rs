@@ -97,6 +97,9 @@ mod tests {
         assert_eq!((seen.seq, seen.ack, seen.len), (u32::MAX, 7, 4));
         assert_eq!((seen.occupies(), seen.end()), (5, 4));
         assert!(!seen.is_syn() && !seen.is_reset());
+        packet[20 + 13] = (Flags::SYN | Flags::RST).0;
+        let flagged = look(&packet, packet.len()).unwrap();
+        assert!(flagged.is_syn() && flagged.is_reset());
         // Cut in its options, in its fixed header, and the first fragment of a packet.
         assert_eq!(look(&packet, 20 + 20), None);
         assert_eq!(look(&packet, 20 + 12), None);

@@ -124,6 +124,13 @@ fn cut_and_damaged_segments_are_refused() {
 }
 
 #[test]
+fn congestion_is_marked_by_both_bits_of_the_field() {
+    let is_marked = |traffic_class| Segment { traffic_class, ..blank() }.is_congestion_marked();
+
+    assert_eq!([0, 1, 2, 3, 0xfc, 0xff].map(is_marked), [false, false, false, true, false, true]);
+}
+
+#[test]
 fn a_reset_answers_what_belongs_to_no_connection() {
     let with_ack = Segment { payload: b"abc", ..blank() };
     let syn = Segment { flags: Flags::SYN, ..blank() };
@@ -136,6 +143,8 @@ fn a_reset_answers_what_belongs_to_no_connection() {
     assert_eq!((answer.seq, answer.ack), (0, 0x0102_0305));
     assert_eq!(answer.flags, Flags::RST | Flags::ACK);
     assert_eq!(reset.reset_for(), None);
+    assert_eq!((with_ack.len(), syn.len(), reset.len()), (3, 1, 0));
+    assert!(!syn.is_empty() && reset.is_empty());
 }
 
 proptest! {

@@ -197,7 +197,10 @@ fn a_refused_syn_ends_the_attempt() {
     let _ = script.sent();
 
     assert_eq!(script.peer(0, 7, RST | ACK, 0), NOTHING);
+    assert_eq!(script.peer(0, 0, RST, 0), NOTHING);
     assert_eq!(script.tcp.state(), State::SynSent, "not about our SYN");
+    let received = script.tcp.stats().received;
+    assert_eq!((received.bad_acks, received.ignored_resets), (1, 1));
     assert_eq!(script.peer(0, 1, RST | ACK, 0), NOTHING);
     assert_eq!(script.events(), [Event::Reset]);
     assert_eq!(script.tcp.state(), State::Closed);
@@ -214,6 +217,7 @@ fn an_old_acknowledgement_of_a_syn_is_reset() {
     let _ = script.sent();
     assert_eq!(script.peer(1, 99, ACK, 0), ["R 99+0"]);
     assert_eq!(script.tcp.state(), State::SynReceived);
+    assert_eq!(script.tcp.stats().received.bad_acks, 1);
 }
 
 #[test]
