@@ -3,7 +3,7 @@
 use hf::s5066::sis::TerminateReason;
 use hf::s5066::sis::primitive::LinkKind;
 
-use crate::band::{A, B, Band, C, KINDS, MINUTE, NOBODY, OTHER, OWNER, SECOND, address};
+use super::band::{A, B, Band, C, KINDS, MINUTE, NOBODY, OTHER, OWNER, SECOND, address};
 
 #[test]
 fn a_client_that_goes_while_it_asks_leaves_no_link_behind() {

@@ -3,7 +3,7 @@
 use hf::s5066::sis::TerminateReason;
 use hf::s5066::sis::primitive::LinkKind;
 
-use crate::band::{A, B, Band, C, MINUTE, NOBODY, OTHER, OWNER, RANKED, SECOND, address};
+use super::band::{A, B, Band, C, MINUTE, NOBODY, OTHER, OWNER, RANKED, SECOND, address};
 
 #[test]
 fn what_a_higher_rank_sends_to_others_ends_a_hard_link_at_both_ends() {

@@ -17,7 +17,7 @@ const OPENING: usize = 100;
 const REPORT: usize = 107;
 
 /// The price of a seal in docs/protocols/slep.md, on a clean channel:
-/// `cargo test -p trackway-sim --test seal -- --nocapture`.
+/// `cargo test -p trackway-sim --test worlds seal -- --nocapture`.
 #[test]
 fn a_seal_takes_no_longer_than_its_octets_and_a_block_of_the_interleaver() {
     println!("waveform    octets  plain, s  sealed, s  more, s");

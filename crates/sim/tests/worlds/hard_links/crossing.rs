@@ -3,7 +3,7 @@
 use hf::s5066::sis::LinkReason;
 use hf::s5066::sis::primitive::LinkKind;
 
-use crate::band::{A, B, Band, KINDS, MINUTE, OTHER, OWNER, SECOND, address};
+use super::band::{A, B, Band, KINDS, MINUTE, OTHER, OWNER, SECOND, address};
 
 #[test]
 fn two_hosts_that_ask_at_once_get_one_hard_link() {

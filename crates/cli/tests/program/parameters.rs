@@ -20,7 +20,7 @@ fn names() -> Vec<String> {
     printed(&[]).lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_owned).collect()
 }
 
-/// `TRACKWAY_RENEW=1 cargo test -p trackway --test parameters` writes the pages anew.
+/// `TRACKWAY_RENEW=1 cargo test -p trackway --test program parameters` writes the pages anew.
 #[test]
 fn the_documentation_shows_the_parameters_as_they_are() {
     let is_renewed = env::var_os("TRACKWAY_RENEW").is_some();
@@ -42,7 +42,8 @@ fn the_documentation_shows_the_parameters_as_they_are() {
         if is_renewed {
             fs::write(&page, renewed).expect("a page");
         } else {
-            let remedy = "renew it: TRACKWAY_RENEW=1 cargo test -p trackway --test parameters";
+            let remedy =
+                "renew it: TRACKWAY_RENEW=1 cargo test -p trackway --test program parameters";
             assert!(renewed == text, "{} is stale; {remedy}", page.display());
         }
     }
