@@ -111,6 +111,8 @@ struct PeerState {
     /// Flows that may have something to send, in turn: flows that had nothing before go first, for one turn.
     fresh: VecDeque<FlowId>,
     turns: VecDeque<FlowId>,
+    /// Flows with a packet that the link lost, which goes before all turns but those of fresh flows.
+    urgent: VecDeque<FlowId>,
     /// Whether the neighbour is in the turn list of its link.
     is_listed: bool,
     /// Octets that the neighbour has used of its turn on the link.
@@ -136,6 +138,7 @@ impl PeerState {
             next_flow: first,
             fresh: VecDeque::new(),
             turns: VecDeque::new(),
+            urgent: VecDeque::new(),
             is_listed: false,
             used: 0,
             unknown: VecDeque::new(),
@@ -958,6 +961,8 @@ struct Turn {
     peer: Peer,
     flow: FlowId,
     choice: Choice,
+    /// Whether it costs the flow no turn.
+    is_urgent: bool,
 }
 
 impl Relay {
@@ -1017,6 +1022,10 @@ impl Relay {
                 return None;
             }
             let is_fresh = !state.fresh.is_empty();
+            if !is_fresh && let Some(turn) = self.urgent_turn(now, peer) {
+                return Some(turn);
+            }
+            let state = self.peers.get(&peer)?;
             let flows = state.fresh.len() + state.turns.len();
             let &flow = state.fresh.front().or(state.turns.front())?;
             let flags = (state.path.is_silent(), state.path.budget().is_full());
@@ -1040,7 +1049,7 @@ impl Relay {
             self.stats.intake.packets_marked += thinned.marked;
             let state = self.peers.get_mut(&peer)?;
             if let Some((sender::Turn::Send(choice), true)) = chosen {
-                return Some(Turn { peer, flow, choice });
+                return Some(Turn { peer, flow, choice, is_urgent: false });
             }
             if is_fresh {
                 // A fresh flow has one turn before the others, and is looked at once more among the others.
@@ -1068,6 +1077,30 @@ impl Relay {
         }
     }
 
+    /// Returns the next packet that the link to `peer` lost: its flow has had a turn for it, and at the last hop all of
+    /// the flow behind it waits.
+    fn urgent_turn(&mut self, now: Time, peer: Peer) -> Option<Turn> {
+        let config = self.config;
+        loop {
+            let state = self.peers.get_mut(&peer)?;
+            let &flow = state.urgent.front()?;
+            let flags = (state.path.is_silent(), state.path.budget().is_full());
+            if let Some(sender) = self.senders.get_mut(&(peer, flow)) {
+                if sender.is_urgent(&config) {
+                    match sender.choose(now, flags, &config) {
+                        sender::Turn::Send(choice) => {
+                            return Some(Turn { peer, flow, choice, is_urgent: true });
+                        }
+                        sender::Turn::Blocked => return None,
+                        sender::Turn::Nothing => {}
+                    }
+                }
+                sender.listing_mut().unlist_urgent();
+            }
+            state.urgent.pop_front();
+        }
+    }
+
     /// Chooses an unrequested transmission for an idle link with losses; flows take turns.
     fn spare(&mut self, now: Time, link: Link) -> Option<Turn> {
         let state = self.links.get_mut(&link)?;
@@ -1090,7 +1123,7 @@ impl Relay {
                 continue;
             }
             if let Some(choice) = sender.choose_spare(now, &neighbour.path, &self.config) {
-                return Some(Turn { peer, flow, choice });
+                return Some(Turn { peer, flow, choice, is_urgent: false });
             }
             // What another flow has taught about the neighbour may let this one send earlier.
             if let Some(at) = sender.spare_timeout(now, &neighbour.path, &self.config) {
@@ -1114,14 +1147,14 @@ impl Relay {
     }
 
     /// Octets that the packet of `turn` leaves for acknowledgements.
-    fn room_beside(&self, Turn { peer, flow, choice }: Turn) -> Option<usize> {
+    fn room_beside(&self, Turn { peer, flow, choice, .. }: Turn) -> Option<usize> {
         let len = self.senders.get(&(peer, flow))?.len_of(choice);
         Some(self.peers.get(&peer)?.path.config().mtu.saturating_sub(len))
     }
 
     /// Returns the octets of `turn` to its flow, because another packet goes first; the flow keeps its turn.
-    fn postpone(&mut self, Turn { peer, flow, choice }: Turn) {
-        let is_in_turn = matches!(choice, Choice::New | Choice::Repeat(_));
+    fn postpone(&mut self, Turn { peer, flow, choice, is_urgent }: Turn) {
+        let is_in_turn = matches!(choice, Choice::New | Choice::Repeat(_)) && !is_urgent;
         if let Some(sender) = self.senders.get_mut(&(peer, flow))
             && is_in_turn
             && self.config.profile == Profile::Default
@@ -1133,7 +1166,7 @@ impl Relay {
 
     /// Writes the packet of `turn`, together with acknowledgements due to the same peer.
     fn emit_data(&mut self, now: Time, turn: Turn, out: &mut Vec<u8>) {
-        let Turn { peer, flow, choice } = turn;
+        let Turn { peer, flow, choice, .. } = turn;
         if choice == Choice::Repair {
             self.emit_repair(now, peer, flow, out);
             return;
@@ -1438,6 +1471,9 @@ impl Relay {
             {
                 link.turns.push_back(peer);
             }
+        }
+        if sender.is_urgent(&self.config) && sender.listing_mut().list_urgent() {
+            state.urgent.push_back(flow);
         }
         if sender.has_flying()
             && state.path.needs_repairs(&self.config)

@@ -96,6 +96,8 @@ pub struct Listing {
     is_listed: bool,
     /// Whether the flow is in the link's list of flows that may use idle time.
     is_spare_listed: bool,
+    /// Whether the neighbour's list of flows with a packet that the link lost holds the flow.
+    is_urgent_listed: bool,
     /// Octets that the flow may still send in this turn.
     deficit: usize,
     /// The deadline in the node's timers.
@@ -124,6 +126,15 @@ impl Listing {
 
     pub fn unlist_spare(&mut self) {
         self.is_spare_listed = false;
+    }
+
+    /// The same for the list of flows with a packet that the link lost.
+    pub fn list_urgent(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_urgent_listed, true)
+    }
+
+    pub fn unlist_urgent(&mut self) {
+        self.is_urgent_listed = false;
     }
 
     /// Uses up `len` octets of the turn. If fewer are left, the next turn has `quantum` more; returns false.
@@ -407,6 +418,12 @@ impl Sender {
             (true, Profile::Default) => Turn::Blocked,
             (true, Profile::Paper) => Turn::Nothing,
         }
+    }
+
+    /// Whether the link has lost a packet. What a congested peer left with us is no more urgent than new packets, and the
+    /// profile `paper` knows no order but turns.
+    pub fn is_urgent(&self, config: &Config) -> bool {
+        self.flight.lost > 0 && config.profile == Profile::Default && !self.may_be_left(config)
     }
 
     /// Octets of the IP packet that `choice` would send, HBH's header included.

@@ -146,3 +146,44 @@ fn a_flow_on_a_slow_link_is_not_dropped_from_again_before_its_sender_can_know() 
     let thinned = pair.relays[A].stats().sent.packets_thinned;
     assert!((1..=10).contains(&thinned), "{thinned} of 200");
 }
+
+/// Its flow has had a turn for it, and at the last hop all of the flow behind it waits.
+#[test]
+fn what_the_link_lost_goes_before_new_packets_of_all_flows_and_costs_no_turn() {
+    let mut pair = busy();
+    let lost = pair.sent;
+    pair.run(|sent| Fate::lost_if(sent.number == lost));
+
+    let name = |sent: &Sent| sent.data().map(|data| (data.flow, data.seq, data.repeat.is_some()));
+    let lost = pair.log.iter().find(|sent| sent.number == lost).unwrap();
+    let (flow, seq, _) = name(lost).unwrap();
+    let after: Vec<&Sent> = pair.between(A, B).filter(|sent| sent.at > lost.at).collect();
+    let is_of_flow = |at: &usize| after[*at].data().is_some_and(|it| it.flow == flow);
+    let of_flow: Vec<usize> = (0..after.len()).filter(is_of_flow).collect();
+    let next = after[of_flow[0]];
+    let repeat = after.iter().position(|sent| name(sent) == Some((flow, seq, true))).unwrap();
+    let told = pair
+        .between(B, A)
+        .find(|sent| sent.at >= next.at + SLOT + DELAY && sent.acks().any(|ack| ack.flow == flow));
+    let heard_at = told.unwrap().at + SLOT + DELAY;
+    assert!(after[repeat].at <= heard_at + SLOT, "{:?} after {heard_at:?}", after[repeat].at);
+
+    // Its new packets around the repeat are as close together as ever.
+    let place = of_flow.iter().position(|&at| at == repeat).unwrap();
+    assert!(of_flow[place + 1] - of_flow[place - 1] <= 11, "{of_flow:?} around {repeat}");
+}
+
+/// A whole flight may be lost at once.
+#[test]
+fn a_flow_that_had_nothing_to_send_goes_before_what_the_link_lost() {
+    let mut pair = busy();
+    let last = pair.sent + 30;
+    pair.run_for(SLOT * 45, |sent| Fate::lost_if(sent.is_data() && sent.number < last));
+    let before = pair.relays[A].stats().sent.data_repeated;
+    pair.run_for(SLOT * 2, |_| Fate::ARRIVES);
+    assert!(pair.relays[A].stats().sent.data_repeated > before, "it repeats now");
+
+    pair.give(&datagram("10.0.0.1:77", "10.9.0.2:2", 7_000));
+
+    assert_eq!(places(&mut pair, 7_000..7_001), [0]);
+}
