@@ -28,6 +28,8 @@ const BURST: std::ops::Range<usize> = 1..40;
 const MTUS: std::ops::Range<usize> = 576..1_501;
 /// Flows from one node to another: as many as make a node drop packets of its longest queues.
 const FLOWS: u16 = 8;
+/// Share of a user's bursts that all flows join.
+const CROWDS: f64 = 0.1;
 /// The flow of probes, and the flow beside the probes that fills the queues.
 const PROBES: u16 = FLOWS;
 const BESIDE: u16 = FLOWS + 1;
@@ -102,8 +104,8 @@ pub struct Hops {
     round_trip: Duration,
     /// Restarts, neighbours that went down, and changes of routes: each may bring a packet on its way a second time.
     mishaps: u32,
-    /// Packets counted before the last mishap.
-    counted_before: u64,
+    /// What `counted` said at the last mishap.
+    counted_before: [u64; 2],
     /// Late copies of frames that may bring a packet again.
     late_copies: u32,
     flips: u32,
@@ -153,7 +155,7 @@ impl Hops {
             slot,
             round_trip,
             mishaps: 0,
-            counted_before: 0,
+            counted_before: [0, 0],
             late_copies: 0,
             flips: 0,
             frames: BTreeMap::new(),
@@ -211,8 +213,7 @@ impl Hops {
     }
 
     /// A burst of one flow.
-    fn burst(&mut self, now: Time, node: usize, to: usize, rng: &mut Rng) {
-        let flow = u16::try_from(choice(rng, FLOWS.into())).expect("a few");
+    fn burst(&mut self, now: Time, (node, to, flow): (usize, usize, u16), rng: &mut Rng) {
         let is_tcp = rng.chance(0.4);
         let most = self.longest(if is_tcp { tcp::HEADER } else { udp::HEADER });
         let is_of_acks = is_tcp && rng.chance(0.3);
@@ -369,28 +370,33 @@ impl Hops {
                 && !packet.was_plain
                 && packet.mishaps == self.mishaps
         };
-        let missing = self.packets.iter().filter(is_missing).count() as u64;
-        let counted = self.counted() - self.counted_before;
-        (missing > counted)
-            .then(|| format!("uncounted: {missing} packets are gone, {counted} counted"))
+        let is_datagram = |packet: &&Packet| matches!(packet.offered.content, Content::Datagram(_));
+        let missing = self.packets.iter().filter(is_missing);
+        let missing = [missing.clone().filter(is_datagram).count(), missing.count()];
+        let counted = self.counted();
+        ["datagrams", "packets"].into_iter().enumerate().find_map(|(at, kind)| {
+            let (missing, counted) = (missing[at] as u64, counted[at] - self.counted_before[at]);
+            (missing > counted)
+                .then(|| format!("uncounted: {missing} {kind} are gone, {counted} counted"))
+        })
     }
 
-    /// Packets that counters say are gone.
-    fn counted(&self) -> u64 {
+    /// Packets that counters say are gone: those counted for any packet, and with those only counted for segments.
+    fn counted(&self) -> [u64; 2] {
         let hosts = self.nodes.iter().filter_map(|node| node.host.as_ref());
-        hosts
-            .map(|host| {
-                let hbh::Stats { intake, sent, received, .. } = host.relay().stats();
-                intake.packets_absorbed
-                    + intake.packets_full_inside
-                    + sent.packets_expired
-                    + sent.packets_thinned
-                    + sent.packets_reset
-                    + sent.packets_abandoned
-                    + sent.data_superseded
-                    + received.segments_contained
-            })
-            .sum()
+        let stats = hosts.map(|host| host.relay().stats());
+        let of_node = stats.map(|hbh::Stats { intake, sent, received, .. }| {
+            let any = intake.packets_full_inside
+                + sent.packets_expired
+                + sent.packets_thinned
+                + sent.packets_abandoned;
+            let segments = intake.packets_absorbed
+                + sent.packets_reset
+                + sent.data_superseded
+                + received.segments_contained;
+            [any, any + segments]
+        });
+        of_node.fold([0, 0], |sum, its| [sum[0] + its[0], sum[1] + its[1]])
     }
 
     fn note_mishap(&mut self) {
@@ -427,7 +433,12 @@ impl Cores for Hops {
             return Ok(());
         }
         let to = (node + 1 + choice(rng, self.nodes.len() - 1)) % self.nodes.len();
-        self.burst(now, node, to, rng);
+        let flow = u16::try_from(choice(rng, FLOWS.into())).expect("a few");
+        self.burst(now, (node, to, flow), rng);
+        // A queue that stays long is thinned only beside many others.
+        if rng.chance(CROWDS) {
+            (0..FLOWS).for_each(|flow| self.burst(now, (node, to, flow), rng));
+        }
         Ok(())
     }
 
