@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use super::Supervisor;
-use super::slot::Slot;
 
 /// How long a gateway waits for its end after it has handed over.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,7 +114,5 @@ impl Supervisor {
         }
         self.legacy.close();
         left.iter().for_each(|name| self.notify.release(name));
-        // A service of the predecessor that is not wanted any more has left its routes and rules.
-        self.slots.iter().filter(|slot| slot.is_off()).for_each(Slot::clean_up);
     }
 }

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use base::time::{Time, earliest};
+use caps::{CapSet, Capability};
 use host::Observer;
 use host::fault::{Fault, Faults, News, Severity};
 use host::numbers::Numbers;
@@ -141,7 +142,7 @@ pub fn run(
     let group = config.process.status_group.as_deref().map(account::group).transpose()?;
     let control = Control::open(at, account.as_ref(), group)?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
-    give_back();
+    give_back(&config);
     if !config.numbers.note() {
         warn!("numbers of [host] not noted: `trackway down` would not know them after a crash");
     }
@@ -169,9 +170,14 @@ pub fn run(
 }
 
 /// Restores settings that an earlier run left changed: the current run then saves and restores the original values. The
-/// kernel forgets connections of an earlier run, which the current run may not lead here any more.
-fn give_back() {
+/// kernel forgets connections of an earlier run, which the current run may not lead here any more. What refuses packets
+/// for services that the configuration does not have is removed; the other services take over what is theirs.
+fn give_back(config: &Config) {
     host::timewait::forget();
+    if caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
+        let unwanted = SERVICES.iter().filter(|kind| !(kind.is_wanted)(config));
+        unwanted.for_each(|kind| (kind.clean_up)());
+    }
     let lost = host::lost_settings().unwrap_or_default();
     lost.iter().for_each(|said| warn!("{said}"));
     match host::settings::give_back() {

@@ -131,6 +131,25 @@ fn nothing_leaves_in_clear_when_a_gateway_or_its_nft_is_killed() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_start_without_hf_pep_gives_back_what_a_crash_of_it_has_left() {
+    let mut net = net();
+    net.start(0, &bearer(0, "192.0.2."));
+    let near = net.sites.gateways[0].clone();
+    let left = |net: &Net| net.nets.run(&near, "nft list tables") + &net.nets.run(&near, "ip rule");
+    net.gateway(0).signal(Signal::SIGKILL);
+    net.gateway(0).finish(SOON);
+    let before = left(&net);
+    assert!(before.contains("trackway_hfpep") && before.contains("29810"), "{before}");
+
+    net.start(0, "[hbh]\ninterfaces = [\"lan\"]\n");
+
+    let after = left(&net);
+    assert!(!after.contains("trackway_hfpep") && !after.contains("29810"), "{after}");
+    let _ = net.pair(&net.listen(7));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn what_goes_by_ip_goes_on_when_a_gateway_is_killed() {
     let mut net = net();
     let more = "[ipclient]\naddresses = [\"10.88.0.1/24\"]\n[[ipclient.route]]\nnode = \"0.0.0.2\"\nto = \
