@@ -17,13 +17,16 @@ const FIRST_FREE_PORT: u16 = 1_024;
 const FIREWALL: Capability = Capability::CAP_NET_ADMIN;
 
 /// The capabilities needed to start any service again: for devices, their settings and the firewall's table; for
-/// sockets that see packets; and, only if such a port is named, for a port below 1024.
+/// sockets that see packets; and, only if such a port is named, for a port below 1024, also of others: what S/R carries
+/// from there comes out of the same port.
 pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     // The protocols' own ports are below it.
     let has_routing = config.routing.is_some();
     let is_low = |it: &Listening| it.at.port() < FIRST_FREE_PORT;
-    if has_routing || config.listening().iter().any(is_low) {
+    let carried = config.sar.iter().filter_map(|it| it.carry.as_ref()).flat_map(|it| &it.ports);
+    let carries_low = carried.copied().any(|port| port < FIRST_FREE_PORT);
+    if has_routing || carries_low || config.listening().iter().any(is_low) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed

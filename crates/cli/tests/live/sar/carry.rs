@@ -107,6 +107,11 @@ fn a_program_that_logs_to_a_far_host_is_carried_and_other_ports_are_not() {
     other.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     assert!(other.recv(&mut [0; 100]).is_err());
     assert_eq!(net.count(0, "carried"), 1);
+    // An answer comes from the port that only root and programs with a right for it may open.
+    let client = socket(&net, &hosts[0], "10.1.0.5:0");
+    client.send_to(b"ask", "10.2.0.5:514").unwrap();
+    log.send_to(b"answer", heard(&log).1).unwrap();
+    assert_eq!(heard(&client), (b"answer".to_vec(), "10.2.0.5:514".parse().unwrap()));
 }
 
 #[test]
