@@ -888,6 +888,8 @@ pub struct Watch {
     /// When to look for missing entries, if any may be missing, and in which tables for other programs' routes.
     look_at: Option<Time>,
     foreign: Foreign,
+    /// Whether the last look has repaired anything.
+    has_repaired: bool,
     /// When to look at settings of our devices again.
     settings_at: Time,
 }
@@ -901,7 +903,14 @@ impl Watch {
         let changes = observer.subscribe(Interest::HostAndTables)?;
         let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
         let foreign = Foreign::OfOurTables;
-        Ok(Self { changes, looks, look_at: None, foreign, settings_at: Time::ZERO })
+        Ok(Self {
+            changes,
+            looks,
+            look_at: None,
+            foreign,
+            has_repaired: false,
+            settings_at: Time::ZERO,
+        })
     }
 
     /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
@@ -949,15 +958,17 @@ impl Watch {
         if self.look_at.is_some_and(|at| at <= now) {
             if self.looks.spend(now) {
                 outcome = of.look(self.foreign)?;
+                self.has_repaired = outcome != Outcome::default();
                 self.foreign = Foreign::OfOurTables;
                 of.is_put_off = false;
                 // A refused entry may succeed the next time.
                 self.look_at = of.has_refused().then_some(now + RETRY);
             } else {
-                if !of.is_put_off {
+                // Changes of others by themselves are nobody's fault.
+                if self.has_repaired && !of.is_put_off {
                     warn!("others change what is ours all the time: it is put back every second");
                 }
-                of.is_put_off = true;
+                of.is_put_off = self.has_repaired;
                 self.look_at = Some(now + INTERVAL);
             }
         }
