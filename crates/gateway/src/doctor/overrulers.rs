@@ -3,13 +3,14 @@
 //! A longer prefix of others is their right, and no fault. The kernel is asked for this host's own packets, and for one
 //! packet of those that each rule of others chooses; rules by mark are not tried, because who marks packets means it.
 
-use std::iter;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base::ip::Prefix;
 use host::fault::OVERRULED;
 use host::links;
 use host::netlink::Netlink;
+use host::nft::listed;
 use host::others::{Chosen, others_rules};
 
 use super::{Findings, Needs};
@@ -27,23 +28,27 @@ struct Tried {
     packets: Packets,
 }
 
-/// Adds the first such rule that is found.
+/// Adds such rules, each with the networks that it comes before.
 pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
     let Ok(mut routes) = Routes::open() else { return };
     let chosen = chosen(&mut routes, needs);
+    let all = [false, true].map(|is_v6| Tried { is_v6, priority: 0, packets: Packets::default() });
+    let tried: Vec<&Tried> = all.iter().chain(&chosen).collect();
+    let mut found: BTreeMap<(usize, bool), Vec<(Prefix, IpAddr)>> = BTreeMap::new();
     for &network in needs.networks.iter().take(TRIED) {
-        for to in probes(network) {
-            let is_v6 = to.is_ipv6();
-            let all = Tried { is_v6, priority: 0, packets: Packets::default() };
-            let mut tried =
-                iter::once(&all).chain(chosen.iter().filter(|tried| tried.is_v6 == is_v6));
-            if let Some(tried) =
-                tried.find(|tried| is_past(&mut routes, needs, network, to, &tried.packets))
-            {
-                tell(findings, network, to, tried);
-                return;
-            }
+        let mut past = |to: IpAddr| {
+            let mut its = tried.iter().enumerate().filter(|(_, it)| it.is_v6 == to.is_ipv6());
+            its.find_map(|(at, it)| {
+                let hop = past(&mut routes, needs, network, to, &it.packets)?;
+                Some((at, hop == NextHop::Nowhere, to))
+            })
+        };
+        if let Some((at, is_refused, to)) = probes(network).into_iter().find_map(&mut past) {
+            found.entry((at, is_refused)).or_default().push((network, to));
         }
+    }
+    for ((at, is_refused), networks) in found {
+        tell(findings, &networks, tried[at], is_refused);
     }
 }
 
@@ -74,37 +79,44 @@ fn is_others(needs: &Needs, interface: u32) -> bool {
     links::existing_name(interface).is_some_and(|name| !needs.devices.contains(&name))
 }
 
-/// Whether packets to an address of a network of ours go past our devices.
-fn is_past(
+/// Where packets to an address of a network of ours go, if not by our devices.
+fn past(
     routes: &mut Routes,
     needs: &Needs,
     network: Prefix,
     to: IpAddr,
     packets: &Packets,
-) -> bool {
-    let Ok((hop, bits)) = routes.decided(to, packets) else { return false };
+) -> Option<NextHop> {
+    let (hop, bits) = routes.decided(to, packets).ok()?;
     let is_past = match hop {
         NextHop::Neighbour { interface, .. } => is_others(needs, interface),
         // What comes by an interface may be refused for other reasons.
         NextHop::Nowhere => packets.came_by.is_none(),
         NextHop::Here => false,
     };
-    is_past && bits <= network.bits()
+    (is_past && bits <= network.bits()).then_some(hop)
 }
 
-fn tell(findings: &mut Findings, network: Prefix, to: IpAddr, tried: &Tried) {
+fn tell(findings: &mut Findings, networks: &[(Prefix, IpAddr)], tried: &Tried, is_refused: bool) {
+    let Some((_, to)) = networks.first() else { return };
+    let names = listed(networks.iter().map(|(network, _)| network));
     let Tried { is_v6, priority, packets } = tried;
     let which = match priority {
         0 => String::new(),
         _ => format!(" that the rule of priority {priority} chooses (such as{packets})"),
     };
     let ip = if *is_v6 { "ip -6" } else { "ip" };
+    let (becomes, shows) = if is_refused {
+        // The kernel does not say whether a rule or a route refuses, nor how long the route's prefix is.
+        let shows = format!("`{ip} rule` or `{ip} route show table all match {to}` shows it");
+        ("are refused: another program's rule, or its route that refuses,", shows)
+    } else {
+        let shows = format!("`{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads");
+        ("do not go by our device, and may leave in clear: another program's rule", shows)
+    };
     findings.add(
         &OVERRULED,
-        format!(
-            "packets to {network}{which} do not go by our device, and may leave in clear: another program's rule decides \
-             before ours"
-        ),
-        format!("`{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads; delete it"),
+        format!("packets to {names}{which} {becomes} decides before ours"),
+        format!("{shows}; delete it"),
     );
 }
