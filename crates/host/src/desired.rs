@@ -65,6 +65,8 @@ pub struct Lead {
     pub mark: Mark,
     /// The relevant bits of the mark.
     pub mask: u32,
+    /// The number of the protocol of the packets.
+    pub protocol: u8,
     /// The lead's place among all leads, from which its table and its rule's priority follow.
     pub position: u8,
 }

@@ -195,6 +195,23 @@ pub static NAME: Kind = Kind {
     follows: &["no-route"],
     delay: LATER,
 };
+/// Somebody who is needed does not answer.
+pub static SILENT: Kind = Kind {
+    code: "no-answer",
+    severity: Severity::Medium,
+    meaning: "A node, modem or gateway that a service needs refuses or is silent.",
+    follows: &["no-route"],
+    // Programs that start again are back by then.
+    delay: Duration::from_secs(3),
+};
+/// Packets are dropped that a service should carry.
+pub static DROPPED: Kind = Kind {
+    code: "dropped-in-clear",
+    severity: Severity::Medium,
+    meaning: "Packets that a service should carry came past it, and are dropped.",
+    follows: &["rule-overruled", "route-missing", "service-down"],
+    delay: AT_ONCE,
+};
 /// An interface is too small.
 pub static MTU: Kind = Kind {
     code: "mtu",
@@ -205,7 +222,7 @@ pub static MTU: Kind = Kind {
 };
 
 /// All kinds.
-pub static KINDS: [&Kind; 20] = [
+pub static KINDS: [&Kind; 22] = [
     &SERVICE,
     &INTERFACE,
     &MISSING,
@@ -225,6 +242,8 @@ pub static KINDS: [&Kind; 20] = [
     &REVERSE_PATH,
     &NO_ROUTE,
     &NAME,
+    &SILENT,
+    &DROPPED,
     &MTU,
 ];
 

@@ -206,7 +206,9 @@ impl Bed {
     fn has_fault(&self) -> bool {
         let status = self.status();
         let is_troubled = |it: &Value| it["state"] != "running";
-        status["faults"].as_array().is_some_and(|all| !all.is_empty())
+        // What was dropped lately says nothing of what is missing now.
+        let is_missing = |it: &Value| it["code"] != "dropped-in-clear";
+        status["faults"].as_array().is_some_and(|all| all.iter().any(is_missing))
             || status["services"].as_array().is_some_and(|all| all.iter().any(is_troubled))
     }
 

@@ -5,14 +5,14 @@
 //!   of this host ─▶ output:   the same ─ mark, so that routing leads it to lo ─▶ prerouting
 //! ```
 //! Answers have the port as their source, and are taken at the other end in the same way. The table goes with its
-//! process, however we end. A second one stays, and drops behind the first what is not marked: those datagrams would
+//! process, however we end. A second table stays behind the first, and drops datagrams without the mark, which would
 //! leave in clear.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::ip::Prefix;
+use base::ip::{Prefix, protocol};
 use base::time::Time;
 use host::fence::{Content, DROP};
 use host::nft::{self, Told};
@@ -20,14 +20,16 @@ use host::numbers::Mark;
 use host::{Fault, Lead, Observer, Owner};
 
 use super::firewall::MARK as OWN;
-use super::led::Led;
+use super::led::{Led, pass_others};
 
 /// Name of the table that goes with its process; diverted connections have another table.
 const TABLE: &str = "trackway_carry";
 const FAMILY: &str = "inet";
 /// Mark by which routing leads packets to this host.
 pub(crate) const MARK: Mark = Mark(0x7361);
-const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, position: 1 };
+/// Leads taken datagrams to this host.
+pub(crate) const LEAD: Lead =
+    Lead { mark: MARK, mask: u32::MAX, position: 1, protocol: protocol::UDP };
 const LOOPBACK: &str = "lo";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY, or its module (`modprobe nft_tproxy`), and nftables 1.0.1 or \
                      newer built with its command line, are needed";
@@ -82,8 +84,8 @@ impl Capture {
     }
 
     /// The present faults, in words for an operator.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
-        self.led.faults()
+    pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
+        self.led.faults(now)
     }
 }
 
@@ -102,12 +104,15 @@ impl Plan {
         all.into_iter().filter(has).collect::<Vec<_>>().into_iter()
     }
 
-    /// The orders that make the table that captures.
+    /// The orders for the capturing table.
     fn script(&self) -> Vec<String> {
         let mut orders = vec![
             format!("add table {FAMILY} {TABLE} {{ flags owner; }}"),
             chain(TABLE, "prerouting", "filter", "prerouting priority mangle"),
             chain(TABLE, "output", "route", "output priority mangle"),
+        ];
+        orders.extend(passes(TABLE));
+        orders.extend([
             add(TABLE, "output", &format!("meta mark {OWN:#x} accept")),
             // Routing has lost the rule for marked packets: they would leave past us.
             chain(TABLE, "guard", "filter", "postrouting priority mangle"),
@@ -116,7 +121,7 @@ impl Plan {
                 "guard",
                 &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop"),
             ),
-        ];
+        ]);
         let mark = format!("meta mark set {MARK:#x} accept");
         let take = |name: &str, listener: &str| format!("tproxy {name} to {listener} {mark}");
         orders.extend(self.taking(TABLE, take, &mark));
@@ -129,20 +134,22 @@ impl Plan {
         let mut orders = vec![
             chain(table, "prerouting", "filter", "prerouting priority mangle + 1"),
             chain(table, "output", "filter", "output priority mangle + 1"),
+        ];
+        orders.extend(passes(table));
+        orders.extend([
             add(table, "prerouting", &format!("meta mark {MARK:#x} accept")),
             add(table, "output", &format!("meta mark {{ {OWN:#x}, {MARK:#x} }} accept")),
-            // A rule of this kind has the kernel put fragments together, whose ports nobody would know otherwise. No
-            // packet comes here.
+            // Because of this rule, which no packet reaches, the kernel puts fragments together: fragments have no ports.
             format!("add chain {FAMILY} {table} whole"),
             add(table, "whole", "meta l4proto udp tproxy to :9"),
-        ];
+        ]);
         orders.extend(self.taking(table, |_, _| DROP.to_owned(), DROP));
         let undropped = "datagrams for other gateways leave in clear while S/R stands still";
         Content { orders, inherited: Vec::new(), undropped, needs: NEEDS }
     }
 
-    /// The orders for a table that carries out `take`, for a version of IP and its listener, on packets that come in,
-    /// and `take_own` on packets of this host.
+    /// The orders by which a table does `take`, a text for a version of IP and its listener, to incoming packets, and
+    /// `take_own` to packets of this host.
     fn taking(
         &self,
         table: &str,
@@ -182,6 +189,12 @@ impl Plan {
     }
 }
 
+/// The rules of a table for packets of other services.
+fn passes(table: &str) -> impl Iterator<Item = String> {
+    let chains = ["prerouting", "output"].into_iter();
+    chains.flat_map(move |chain| pass_others(&LEAD).map(move |rule| add(table, chain, &rule)))
+}
+
 fn chain(table: &str, name: &str, kind: &str, hook: &str) -> String {
     format!("add chain {FAMILY} {table} {name} {{ type {kind} hook {hook}; policy accept; }}")
 }
@@ -207,6 +220,8 @@ mod tests {
             "add table inet trackway_carry { flags owner; }",
             "add chain inet trackway_carry prerouting { type filter hook prerouting priority mangle; policy accept; }",
             "add chain inet trackway_carry output { type route hook output priority mangle; policy accept; }",
+            "add rule inet trackway_carry prerouting meta mark & 0xfffffffe == 0x74727064 accept",
+            "add rule inet trackway_carry output meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_carry output meta mark 0x7472776b accept",
             "add chain inet trackway_carry guard { type filter hook postrouting priority mangle; policy accept; }",
             "add rule inet trackway_carry guard meta mark 0x74727361 oifname != \"lo\" counter drop",
@@ -220,6 +235,8 @@ mod tests {
         let expected = [
             "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle + 1; policy accept; }",
             "add chain inet trackway_sar output { type filter hook output priority mangle + 1; policy accept; }",
+            "add rule inet trackway_sar prerouting meta mark & 0xfffffffe == 0x74727064 accept",
+            "add rule inet trackway_sar output meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_sar prerouting meta mark 0x74727361 accept",
             "add rule inet trackway_sar output meta mark { 0x7472776b, 0x74727361 } accept",
             "add chain inet trackway_sar whole",

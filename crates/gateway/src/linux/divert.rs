@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use base::ip::protocol;
 use base::time::Time;
 use host::nft::{self, Told};
 use host::{Fault, Lead, Observer, Owner};
@@ -36,7 +37,7 @@ pub(crate) use plan::{Fate, MARK, Plan, Rule};
 pub(crate) use syn::Syn;
 
 /// Leads diverted packets to this host: a rule before all other rules.
-const LEAD: Lead = Lead { mark: MARK, mask: LED, position: 0 };
+pub(crate) const LEAD: Lead = Lead { mark: MARK, mask: LED, position: 0, protocol: protocol::TCP };
 /// The family of the table.
 const FAMILY: &str = "inet";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their modules (`modprobe -a \
@@ -118,8 +119,8 @@ impl Diversion {
     }
 
     /// The present faults, in words for an operator.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
-        self.led.faults()
+    pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
+        self.led.faults(now)
     }
 }
 

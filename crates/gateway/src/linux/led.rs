@@ -1,21 +1,23 @@
 //! Leads packets of other programs to this host, although their addresses are not ours: a table of nftables marks
 //! them, and rules with routes, which somebody may remove, lead marked packets here.
 //!
-//! The table goes with its process, however we end; if others end the process, the table is made again. Another table,
-//! which does not go, comes behind it and drops what was not led here: so nothing leaves in clear meanwhile. A crash
-//! leaves that table, and a rule for a mark that nobody sets: the next start takes them over, and `trackway down`
-//! removes them.
+//! The table goes with its process, however we end; if others end the process, the table is made again. A second table
+//! stays, and drops packets that the first has not led here: so nothing leaves in clear meanwhile. A crash leaves the
+//! second table, and a rule for a mark without packets: the next start takes both over or removes them, and so does
+//! `trackway down`.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::iter;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use base::ip::{Prefix, protocol};
-use base::time::Time;
-use host::fault::OVERRULED;
+use base::ip::Prefix;
+use base::time::{Time, earliest};
+use host::fault::{DROPPED, OVERRULED};
 use host::fence::Content;
 use host::netlink::Netlink;
 use host::nft::{Owned, Told};
@@ -25,29 +27,54 @@ use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// Networks, and rules of one version of IP, that are tried at most after each change of the host.
+use super::{capture, divert};
+
+/// Networks, and rules of one version of IP, that are tried at most after a change of the host.
 const TRIED: usize = 32;
+/// The pause after a trial, as a multiple of the trial's own time: so trials take 2 % of a processor at most, however often
+/// the host changes.
+const PAUSE: u32 = 50;
+/// How long after the last dropped packet the counter is still said to grow.
+const LASTING: Duration = Duration::from_secs(30);
 
 /// A table, and the rules and routes it relies on.
 pub(crate) struct Led {
+    owner: Owner,
     lead: Lead,
     /// The networks whose packets are led here.
     networks: Vec<Prefix>,
     table: Owned,
     kept: Kept,
     routes: Routes,
-    /// The protocol of the packets.
-    protocol: u8,
     netlink: Netlink,
     /// A network whose packets another program's rule leads elsewhere, and an address there with such packets.
     overruled: Option<(Prefix, IpAddr, Packets)>,
+    /// Whether the host has changed since the last trial, and the earliest time of the next one.
+    is_stale: bool,
+    try_at: Time,
+    dropped: RefCell<Growth>,
     /// Becomes ready when `nft` complains, or something on the host has changed.
     either: Epoll,
 }
 
+/// All leads. The mark of a lead says whose a packet is: tables of other services let the packet pass.
+const LEADS: [&Lead; 2] = [&divert::LEAD, &capture::LEAD];
+
+/// The condition for packets that a lead has marked, in the language of `nft`.
+pub(super) fn has_mark(of: &Lead) -> String {
+    let (mark, mask) = (of.mark.value(), of.mask);
+    format!("meta mark & {mask:#x} == {:#x}", mark & mask)
+}
+
+/// The rules that let packets of other leads pass, in the language of `nft`: the first rules of a chain.
+pub(super) fn pass_others(lead: &Lead) -> impl Iterator<Item = String> {
+    let others = LEADS.into_iter().filter(|it| it.position != lead.position);
+    others.map(|it| format!("{} accept", has_mark(it)))
+}
+
 impl Led {
-    /// Leads packets to some networks here: makes the rules and routes first, then by `orders` the table that leads, which
-    /// needs them, and by `shut` the table that drops what is not led here.
+    /// Leads packets to some networks here. Makes the rules and routes first, then the table that needs them by `orders`,
+    /// and at last the table of `shut`, which drops packets that were not led here.
     ///
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule.
@@ -62,14 +89,13 @@ impl Led {
     ) -> anyhow::Result<Self> {
         let routes = Routes::open().context("cannot ask the kernel for routes")?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let protocol = if owner == Owner::Sar { protocol::UDP } else { protocol::TCP };
         let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
         let table = Owned::start(family, orders, shut.needs).inspect_err(|_| {
             // Without the table they do nothing.
             let _ = kept.reconciler().follow_besides(BTreeSet::new());
         })?;
-        // After a crash the former table has dropped packets until now. It stays if this start fails.
+        // After a crash the former table has dropped packets until now, and goes on if this start fails.
         kept.reconciler().fence(shut);
         let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         for fd in [table.as_fd(), kept.as_fd()] {
@@ -77,14 +103,17 @@ impl Led {
         }
         let networks = networks.to_vec();
         let mut led = Self {
+            owner,
             lead,
             networks,
             table,
             kept,
             routes,
-            protocol,
             netlink,
             overruled: None,
+            is_stale: false,
+            try_at: Time::ZERO,
+            dropped: RefCell::default(),
             either,
         };
         led.try_lead();
@@ -106,12 +135,12 @@ impl Led {
     }
 
     /// Asks the kernel where it leads marked packets to an address of each network: a rule of another program may come
-    /// before ours. This host's own packets are tried, and one of those that each such rule is for; not networks or
-    /// rules after the first [`TRIED`].
+    /// before ours. Tries a packet of this host itself, and one packet for each such rule; networks and rules after the
+    /// first [`TRIED`] are left out.
     fn try_lead(&mut self) {
         let own = Packets {
             mark: self.lead.mark.value(),
-            protocol: Some(self.protocol),
+            protocol: Some(self.lead.protocol),
             ..Packets::default()
         };
         let rules = [false, true].map(|is_v6| self.rules_before(is_v6));
@@ -137,21 +166,20 @@ impl Led {
         }
     }
 
-    /// The destinations of each rule of other programs that comes before ours, if it has any, and a packet led here that
-    /// it is for.
+    /// For each rule of other programs before ours: its destinations, if it names any, and a packet of ours that fits it.
     fn rules_before(&mut self, is_v6: bool) -> Vec<(Option<Prefix>, Packets)> {
         let (mark, last) = (self.lead.mark.value(), self.lead.priority());
+        let its = self.lead.protocol;
         let rules = others_rules(&mut self.netlink, is_v6).unwrap_or_default();
         let may_be_ours = |it: &Chosen| {
             let has_mark = (it.packets.mark ^ mark) & it.mask == 0;
-            let has_protocol = it.packets.protocol.is_none_or(|its| its == self.protocol);
+            let has_protocol = it.packets.protocol.is_none_or(|protocol| protocol == its);
             it.priority <= last && has_mark && has_protocol
         };
         let rules: Vec<_> = rules.into_iter().filter(may_be_ours).take(TRIED).collect();
         let example = |rule: Chosen| {
             let packets = rule.example(&mut self.netlink, &mut self.routes, is_v6)?;
-            let protocol = Some(self.protocol);
-            Some((rule.destination, Packets { mark, protocol, ..packets }))
+            Some((rule.destination, Packets { mark, protocol: Some(its), ..packets }))
         };
         rules.into_iter().filter_map(example).collect()
     }
@@ -177,7 +205,7 @@ impl Led {
 
     /// When to call [`Self::handle_ready`] at the latest.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.kept.next_timeout()
+        earliest(self.kept.next_timeout(), self.is_stale.then_some(self.try_at))
     }
 
     /// Puts back what others have removed; if they have ended the table's program, the table is made by the orders
@@ -193,8 +221,11 @@ impl Led {
         let [table, kept] = [self.table.as_fd(), self.kept.as_fd()].map(is_ready);
         let ready = if kept { PollFlags::POLLIN } else { PollFlags::empty() };
         self.kept.handle_ready(now, ready)?;
-        if kept {
+        self.is_stale |= kept;
+        if self.is_stale && self.try_at <= now {
+            let began = Instant::now();
             self.try_lead();
+            (self.is_stale, self.try_at) = (false, now + began.elapsed() * PAUSE);
         }
         if !table {
             return Ok(Told::Complaints(String::new()));
@@ -207,8 +238,17 @@ impl Led {
     }
 
     /// Deviations from what is wanted, in words for an operator.
-    pub(crate) fn faults(&self) -> Vec<Fault> {
+    pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
         let mut faults = self.kept.faults();
+        if self.dropped.borrow_mut().follow(now, self.dropped()) {
+            let table = self.owner.table();
+            let said = format!(
+                "packets for others come past the diversion of {table}, and are dropped: a route leads answers to an \
+                 interface that `interfaces` does not name, or another firewall changes marks; `nft list table inet \
+                 {table}` shows what drops them, `ip route get ADDRESS` the interface"
+            );
+            faults.push(Fault::new(&DROPPED, said));
+        }
         faults.extend(self.overruled.map(|(network, to, packets)| {
             let (mark, last) = (self.lead.mark, self.lead.priority());
             let ip = if to.is_ipv4() { "ip" } else { "ip -6" };
@@ -220,6 +260,23 @@ impl Led {
             Fault::new(&OVERRULED, said)
         }));
         faults
+    }
+}
+
+/// Tells whether a counter has grown lately.
+#[derive(Debug, Default)]
+struct Growth {
+    last: Option<u64>,
+    until: Time,
+}
+
+impl Growth {
+    /// Takes the present value of the counter. Growth counts from the first value on.
+    fn follow(&mut self, now: Time, count: u64) -> bool {
+        if self.last.replace(count).is_some_and(|last| last < count) {
+            self.until = now + LASTING;
+        }
+        now < self.until
     }
 }
 
@@ -236,4 +293,20 @@ fn entries(lead: &Lead, networks: &[Prefix]) -> BTreeSet<Entry> {
 
 fn is_ready(fd: BorrowedFd<'_>) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_grows_from_its_second_reading_until_it_has_rested() {
+        let at = |seconds: u64| Time::ZERO + Duration::from_secs(seconds);
+        let mut growth = Growth::default();
+
+        let told = [(0, 7), (5, 7), (10, 8), (39, 8), (40, 8), (45, 9), (74, 3), (75, 3)]
+            .map(|(seconds, count)| growth.follow(at(seconds), count));
+
+        assert_eq!(told, [false, false, true, true, false, true, true, false]);
+    }
 }

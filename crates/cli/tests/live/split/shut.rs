@@ -215,6 +215,7 @@ fn answers_to_a_client_leave_by_no_interface_without_clients() {
     net.nets.run(&near, "ip route add 10.1.0.2/32 via 192.0.2.2");
     there.write_all(b"again").unwrap();
     net.expect(0, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
+    net.expect(0, "a fault", |status| status["faults"][0]["code"] == "dropped-in-clear");
     net.nets.run(&near, "ip route del 10.1.0.2/32");
 
     here.read_exact(&mut [0; 5]).unwrap();

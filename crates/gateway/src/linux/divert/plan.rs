@@ -31,8 +31,9 @@ use host::numbers::Mark;
 use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
-use super::super::capture::MARK as CARRIED;
 use super::super::firewall::MARK as OWN;
+use super::super::led::{has_mark, pass_others};
+use super::LEAD;
 
 /// Mark by which routing leads packets to this host.
 pub const MARK: Mark = Mark(0x7064);
@@ -44,14 +45,14 @@ pub const LED: u32 = !1;
 pub const REFUSED: Mark = Mark(0x7066);
 /// The NFLOG group that reports held SYNs.
 pub const GROUP: u16 = 29_810;
-/// What the names of the rules' counters begin with.
+/// Prefix of the names of the rules' counters.
 pub const COUNTER: &str = "rule-";
 
 /// Ends of borrowed addresses, and connections, that are remembered in each set, each for a day after
 /// its last packet.
 const REMEMBERED: u32 = 65_536;
 const LOOPBACK: &str = "lo";
-/// The chain of what connection tracking is to leave alone.
+/// The chain for packets without connection tracking.
 const UNTRACKED: &str = "untracked";
 /// The chains for packets coming in, for packets going out, and for errors of this host about connections.
 const ENTRANCE: &str = "prerouting";
@@ -165,7 +166,7 @@ impl Plan {
         VERSIONS.iter().filter(|version| self.networks.iter().any(|it| version.has(it)))
     }
 
-    /// The orders that make the table that diverts.
+    /// The orders for the diverting table.
     pub(crate) fn script(&self) -> Vec<String> {
         let table = Table::Diverting;
         let mut orders = vec![format!("add table inet {TABLE} {{ flags owner; }}")];
@@ -177,11 +178,8 @@ impl Plan {
             orders.push(table.chain(chain, "filter", hook));
         }
         orders.push(table.chain(ERRORS, "route", "output priority mangle"));
-        let led = MARK.value() & LED;
-        orders.push(table.add(
-            GUARD,
-            &format!("meta mark & {LED:#x} == {led:#x} oifname != \"{LOOPBACK}\" counter drop"),
-        ));
+        let past_us = format!("{} oifname != \"{LOOPBACK}\" counter drop", has_mark(&LEAD));
+        orders.push(table.add(GUARD, &past_us));
         orders.extend(self.deciding(table));
         orders
     }
@@ -208,7 +206,7 @@ impl Plan {
         }
     }
 
-    /// The orders that make the sets and chains that both tables have, and the rules that remember.
+    /// The orders for sets and chains common to both tables, and for the rules that remember decisions.
     fn base(&self, table: Table) -> Vec<String> {
         let mut orders = Vec::new();
         for version in &VERSIONS {
@@ -343,10 +341,11 @@ impl Plan {
             [] => String::new(),
             some => format!("iifname {{ {} }} ", interfaces(some)),
         };
-        let mut rules: Vec<String> = match table {
-            Table::Shut => vec![is_led()],
-            Table::Diverting => self.let_in().collect(),
-        };
+        let mut rules: Vec<String> = pass_others(&LEAD).collect();
+        match table {
+            Table::Shut => rules.push(is_led()),
+            Table::Diverting => rules.extend(self.let_in()),
+        }
         rules.push("meta l4proto != tcp accept".to_owned());
         rules.push(format!("meta mark != {MARK:#x} fib daddr type local accept"));
         rules.extend(self.versions().map(|version| {
@@ -356,7 +355,7 @@ impl Plan {
         rules.iter().map(|rule| table.add(ENTRANCE, rule)).collect()
     }
 
-    /// The rules that lead packets to sockets of ours before any decision. Those of S/R have theirs, and keep their mark.
+    /// The rules that lead packets to sockets of ours before any decision.
     fn let_in(&self) -> impl Iterator<Item = String> {
         let syns = self.versions().map(|version| {
             let (name, listener) = (version.name, version.listener(self.let_in));
@@ -372,17 +371,18 @@ impl Plan {
             "meta l4proto {{ tcp, udp, icmp, icmpv6 }} socket transparent 1 socket wildcard 0 meta mark \
              set {MARK:#x} accept"
         );
-        syns.chain([format!("meta mark {CARRIED:#x} accept"), known])
+        syns.chain([known])
     }
 
     fn exits(&self, table: Table) -> Vec<String> {
-        let mut rules = match table {
+        let mut rules: Vec<String> = pass_others(&LEAD).collect();
+        match table {
             Table::Shut => {
                 let ours = [OWN, REFUSED, timewait::LED].map(|mark| format!("{mark:#x}"));
-                vec![is_led(), format!("meta mark {{ {} }} accept", listed(ours))]
+                rules.extend([is_led(), format!("meta mark {{ {} }} accept", listed(ours))]);
             }
-            Table::Diverting => borrowed(),
-        };
+            Table::Diverting => rules.extend(borrowed()),
+        }
         rules.push("meta l4proto != tcp accept".to_owned());
         if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK) {
             rules.extend(self.versions().map(|version| {
@@ -394,9 +394,9 @@ impl Plan {
     }
 }
 
-/// Packets that lead here, whatever becomes of them.
+/// The rule for packets already marked as ours.
 fn is_led() -> String {
-    format!("meta mark & {LED:#x} == {:#x} accept", MARK.value() & LED)
+    format!("{} accept", has_mark(&LEAD))
 }
 
 /// The rules for packets of our own, and for answers of this host's own servers to addresses that we have borrowed.
@@ -429,7 +429,7 @@ impl Table {
         format!("add rule inet {} {chain} {rule}", self.name())
     }
 
-    /// The order that adds a chain of a kind that the kernel enters at a hook.
+    /// The order that adds a chain with a hook of the kernel.
     fn chain(self, name: &str, kind: &str, hook: &str) -> String {
         format!(
             "add chain inet {} {name} {{ type {kind} hook {hook}; policy accept; }}",
@@ -437,7 +437,7 @@ impl Table {
         )
     }
 
-    /// The order that adds a chain that other chains lead to.
+    /// The order that adds a chain without a hook: other chains jump to it.
     fn plain_chain(self, name: &str) -> String {
         format!("add chain inet {} {name}", self.name())
     }

@@ -282,8 +282,9 @@ impl Entry {
     }
 
     /// The present faults, in words for an operator.
-    pub fn faults(&self) -> Vec<Fault> {
-        let mut faults = self.diversion.as_ref().map(Diversion::faults).unwrap_or_default();
+    pub fn faults(&self, now: Time) -> Vec<Fault> {
+        let of_diversion = self.diversion.as_ref().map(|it| it.faults(now));
+        let mut faults = of_diversion.unwrap_or_default();
         faults.extend(self.gate.borrow().fault());
         faults
     }

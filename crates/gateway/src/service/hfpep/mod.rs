@@ -1083,7 +1083,7 @@ impl Service for Pep {
         ));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
-        let faults = self.entry.faults();
+        let faults = self.entry.faults(now);
         Report { rules, faults, ..Report::new(counters, "hfpep", &status) }
     }
 

@@ -119,8 +119,8 @@ impl Carrier {
     }
 
     /// The present faults, in words for an operator.
-    pub fn faults(&self) -> Vec<Fault> {
-        self.capture.faults()
+    pub fn faults(&self, now: Time) -> Vec<Fault> {
+        self.capture.faults(now)
     }
 
     pub fn watched(&self) -> usize {

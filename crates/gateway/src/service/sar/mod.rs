@@ -222,7 +222,7 @@ impl Driver for Sar {
 }
 
 impl Service for Sar {
-    fn report(&self, _now: Time) -> Report {
+    fn report(&self, now: Time) -> Report {
         let mut counters = entries("sar_", &self.node.stats());
         counters.extend(entries("sar_", self.clients.counters()));
         counters.extend(entries("sar_", self.port.counters()));
@@ -232,7 +232,7 @@ impl Service for Sar {
             counters.extend(of_counters("sar_", [(&IN_CLEAR, carrier.dropped())]));
         }
         counters.extend(entries("sar_", &self.store.stats()));
-        let mut faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
+        let mut faults = self.carrier.as_ref().map(|it| it.faults(now)).unwrap_or_default();
         faults.extend(self.clients.faults());
         Report { faults, ..Report::new(counters, "sar", &self.status()) }
     }

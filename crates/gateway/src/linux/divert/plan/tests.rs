@@ -106,9 +106,9 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
     assert_eq!(
         rules_of("prerouting"),
         [
+            "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark 0x74727065 ip daddr { 10.9.0.0/16 } meta l4proto tcp tproxy ip to 127.0.0.1:4001 \
              meta mark set 0x74727064 accept",
-            "meta mark 0x74727361 accept",
             "meta l4proto { tcp, udp, icmp, icmpv6 } socket transparent 1 socket wildcard 0 meta mark set \
              0x74727064 accept",
             "meta l4proto != tcp accept",
@@ -119,6 +119,7 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
     assert_eq!(
         rules_of("output"),
         [
+            "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark { 0x74727065, 0x74727066 } accept",
             "meta mark 0x7472776b fib saddr type != local update @lent4 { ip saddr . udp sport }",
             "meta mark 0x7472776b fib saddr type != local update @lent6 { ip6 saddr . udp sport }",
@@ -166,6 +167,7 @@ fn the_table_that_stays_drops_by_the_same_rules_what_does_not_go_by_ip() {
     assert_eq!(
         rules_of("prerouting"),
         [
+            "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark & 0xfffffffe == 0x74727064 accept",
             "meta l4proto != tcp accept",
             "meta mark != 0x74727064 fib daddr type local accept",
@@ -175,6 +177,7 @@ fn the_table_that_stays_drops_by_the_same_rules_what_does_not_go_by_ip() {
     assert_eq!(
         rules_of("output"),
         [
+            "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark & 0xfffffffe == 0x74727064 accept",
             "meta mark { 0x7472776b, 0x74727066, 0x74727061 } accept",
             "meta l4proto != tcp accept",
