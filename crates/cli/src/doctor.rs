@@ -1,5 +1,6 @@
 //! The command `trackway doctor`: reports missing things and obstacles on this host for a configuration.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,7 +37,9 @@ pub fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, json } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
-    let findings = doctor::examine(&config);
+    let mut findings = doctor::examine(&config);
+    findings.extend(doctor::of_running());
+    findings.sort_by_key(|it| Reverse(it.kind.severity));
     let mut out = terminal::out();
     if json {
         writeln!(out, "{}", serde_json::to_string(&findings)?)?;

@@ -13,10 +13,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use base::time::Time;
+use host::Fault;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::server::probe;
+use super::unanswered;
 use crate::linux::tcp::start_connecting_with;
 
 /// A connection, or the attempt to have one.
@@ -33,6 +36,8 @@ pub struct Dial {
     moved_at: Time,
     /// How long to wait after the next failure.
     patience: Duration,
+    /// Why the last attempt failed.
+    failure: Option<Errno>,
     change: Option<Change>,
     stats: Stats,
 }
@@ -88,6 +93,7 @@ impl Dial {
             sent: 0,
             moved_at: now,
             patience: SHORTEST,
+            failure: None,
             change: None,
             stats: Stats::default(),
         }
@@ -122,7 +128,8 @@ impl Dial {
             State::Waiting { .. } => {}
             State::Trying { stream, .. } => match getsockopt(stream, sockopt::SocketError) {
                 Ok(0) => self.rise(now),
-                Ok(_) | Err(_) => self.fall(now),
+                Ok(error) => self.fail(now, Errno::from_raw(error)),
+                Err(error) => self.fail(now, error),
             },
             State::Up { .. } => self.flush(now),
         }
@@ -136,7 +143,8 @@ impl Dial {
         }
         match &self.state {
             State::Waiting { .. } => self.attempt(now),
-            State::Trying { .. } | State::Up { .. } => self.fall(now),
+            State::Trying { .. } => self.fail(now, Errno::ETIMEDOUT),
+            State::Up { .. } => self.fall(now),
         }
     }
 
@@ -223,6 +231,25 @@ impl Dial {
         matches!(self.state, State::Up { .. })
     }
 
+    /// The fault of a service that needs this server, which is called `whom` and named by `key` of the configuration; none
+    /// if it serves the service. `trouble` is why the service has left it, if it has.
+    #[must_use]
+    pub fn fault(
+        &self,
+        (whom, key): (&str, &str),
+        is_served: bool,
+        trouble: Option<String>,
+    ) -> Option<Fault> {
+        let does = match (trouble, self.failure) {
+            _ if self.is_up() && is_served => return None,
+            (Some(trouble), _) => format!("is of no use ({trouble})"),
+            (None, Some(why)) => format!("cannot be reached ({})", why.desc()),
+            // Whether there is a connection just now changes all the time.
+            (None, None) => "does not answer".to_owned(),
+        };
+        Some(unanswered(whom, self.to, key, &does))
+    }
+
     /// What was counted.
     #[must_use]
     pub fn stats(&self) -> &Stats {
@@ -237,8 +264,17 @@ impl Dial {
         };
         match start_connecting_with(self.to, prepare) {
             Ok(stream) => self.state = State::Trying { stream, until: now + ATTEMPT },
-            Err(_) => self.fall(now),
+            Err(error) => {
+                let errno = error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
+                self.fail(now, errno);
+            }
         }
+    }
+
+    /// An attempt has failed.
+    fn fail(&mut self, now: Time, why: Errno) {
+        self.failure = Some(why);
+        self.fall(now);
     }
 
     fn rise(&mut self, now: Time) {
@@ -248,6 +284,7 @@ impl Dial {
             return self.fall(now);
         }
         self.state = State::Up { stream, since: now };
+        self.failure = None;
         self.stats.connected += 1;
         self.change = Some(Change::Up);
     }

@@ -11,6 +11,22 @@ mod allow;
 pub mod dial;
 pub mod server;
 
+use std::net::SocketAddr;
+
+use host::fault::{Fault, SILENT};
+
 pub use allow::{Allow, TurnedAway};
 pub use dial::Dial;
 pub use server::Server;
+
+/// The fault that somebody does not do what a service needs: `key` of the configuration names the address, and `does` says
+/// what happens instead.
+#[must_use]
+pub fn unanswered(whom: &str, at: SocketAddr, key: &str, does: &str) -> Fault {
+    let port = at.port();
+    let said = format!(
+        "{whom} at {at} {does}, and is tried again and again: start it, or name another as `{key}`; `ss -ltnp 'sport = \
+         :{port}'` on its host shows who listens there"
+    );
+    Fault::new(&SILENT, said)
+}

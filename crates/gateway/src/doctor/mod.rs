@@ -27,12 +27,14 @@ use host::run::is_running;
 use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde_json::Value;
 
 use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
 use crate::linux::manet::Manet;
 use crate::linux::routes::{NextHop, Routes};
+use crate::supervisor::ask_status;
 
 pub(crate) use firewall::MANGLE;
 pub use host::fault::{Kind, Severity};
@@ -45,7 +47,7 @@ use kinds::{CLOCK, DNS, MANAGER, NFT, PERHAPS, PORT, RIGHTS, RUNNING, TUN};
 /// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// Which kind it is: one of [`KINDS`].
+    /// Which kind it is: one of [`KINDS`], or a fault of the gateway that runs here.
     pub kind: &'static Kind,
     /// The state found on the host, and the consequence.
     pub what: String,
@@ -87,11 +89,15 @@ struct Needs {
 /// Examines the host for a configuration; the gravest findings come first.
 #[must_use]
 pub fn examine(config: &Config) -> Vec<Finding> {
+    examine_beside(config, is_running())
+}
+
+/// The same; `is_running` says whether a gateway runs here, whose ports are not another program's.
+pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Finding> {
     // For the marks of our packets; a gateway in this process has chosen before.
     let _ = config.numbers.choose();
     let needs = Needs::of(config);
     let mut findings = Findings::default();
-    let mut is_running = is_running();
     if !is_running
         && Netlink::open()
             .and_then(|mut it| links::of_group(&mut it, links::GROUP))
@@ -128,6 +134,34 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.managers(&needs);
     findings.0.sort_by_key(|it| std::cmp::Reverse(it.kind.severity));
     findings.0
+}
+
+/// The faults of the gateway that runs here which no examination finds, such as a node that does not answer; empty without
+/// a gateway, or for who may not ask it.
+#[must_use]
+pub fn of_running() -> Vec<Finding> {
+    if !is_running() {
+        return Vec::new();
+    }
+    let status = ask_status(None).ok().and_then(|it| serde_json::from_str::<Value>(&it).ok());
+    let faults = status.and_then(|mut it| it.get_mut("faults").map(Value::take));
+    let faults = faults.iter().flat_map(Value::as_array).flatten();
+    let finding = |fault: &Value| {
+        let code = fault.get("code")?.as_str()?;
+        let kind = host::fault::KINDS.into_iter().find(|kind| kind.code == code)?;
+        let is_found = KINDS.iter().any(|its| its.code == code);
+        (!is_found).then_some(())?;
+        Some(Finding {
+            kind,
+            what: fault.get("said")?.as_str()?.to_owned(),
+            remedy:
+                "a fault of the gateway that runs here: `trackway status` shows whether it lasts"
+                    .to_owned(),
+            is_of_others: false,
+            peer: None,
+        })
+    };
+    faults.filter_map(finding).collect()
 }
 
 /// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.

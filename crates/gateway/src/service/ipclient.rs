@@ -352,8 +352,11 @@ impl Service for Client {
         counters.extend(of_counters("ipclient_", [(&IN_CLEAR, self.kept.kept_out())]));
         counters.extend(entries("ipclient_", &dialled));
         counters.extend(entries("rules_", &self.rules.stats()));
-        let (rules, faults) = (self.rules.counters(), self.kept.faults());
-        Report { rules, faults, ..Report::new(counters, "ipclient", &status) }
+        let report = Report::new(counters, "ipclient", &status);
+        let (rules, mut faults) = (self.rules.counters(), self.kept.faults());
+        let whom = ("ipclient: the node", "ipclient.server");
+        faults.extend(self.dial.fault(whom, self.client.is_bound(), status.trouble));
+        Report { rules, faults, ..report }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {

@@ -596,7 +596,7 @@ fn warn_of(config: &Config) {
 fn examine(config: &Arc<Config>, observer: &Observer) -> Option<Rounds> {
     let first = Arc::clone(config);
     let warn = move || {
-        for Finding { kind, what, remedy, .. } in doctor::examine(&first) {
+        for Finding { kind, what, remedy, .. } in doctor::examine_beside(&first, true) {
             match kind.severity {
                 Severity::Low => {}
                 Severity::Medium | Severity::High => {

@@ -116,6 +116,22 @@ impl Net {
         assert!(comes, "{service} of {host} is not {state}: {status}\n{}", printed.unwrap());
     }
 
+    /// Expects these faults about nodes and modems that do not answer, and no others.
+    fn expect_silent(&self, host: usize, expected: &[&str]) {
+        let told = || -> Vec<String> {
+            let status = self.status(host);
+            let faults = status["faults"].as_array().into_iter().flatten();
+            let its = faults.filter(|fault| fault["code"] == "no-answer");
+            its.map(|fault| fault["said"].as_str().unwrap().to_owned()).collect()
+        };
+        let is_so = || {
+            let told = told();
+            let all = expected.iter().all(|it| told.iter().any(|told| told.starts_with(it)));
+            all && told.len() == expected.len()
+        };
+        assert!(wait_until(SOON, is_so), "{expected:?}: {:?}", told());
+    }
+
     /// Expects the answer to one ping: ARQ repeats what the radio breaks.
     fn expect_ping(&self, host: usize, address: &str) {
         let unanswered = self.nets.unanswered(&self.hosts[host], address, 1, 56);

@@ -1,5 +1,7 @@
 //! Nodes of `trackway run` on modems behind TCP.
 
+use std::net::TcpListener;
+
 use nix::sys::signal::Signal;
 
 use super::sis::{SUBNET_AVAILABILITY, UNIDATA_CONFIRM};
@@ -50,6 +52,26 @@ fn a_modem_that_starts_again_is_used_again() {
     a.send(B, 3, b"again");
 
     assert_eq!(b.receive(), b"again");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_modem_that_is_not_there_or_says_nothing_is_a_fault_until_it_works() {
+    let mut net = Net::new();
+    let config = "[s5066]\naddress = \"0.10.20.30\"\nmodem = \"127.0.0.1:3000\"\nwaveform = \"240000/short\"\n";
+    net.start_gateway(0, config);
+
+    net.expect_silent(
+        0,
+        &["s5066: the modem at 127.0.0.1:3000 cannot be reached (Connection refused)"],
+    );
+    let mute = net.nets.within(&net.hosts[0], || TcpListener::bind("127.0.0.1:3000").unwrap());
+    net.expect_silent(0, &["s5066: the modem at 127.0.0.1:3000 does not answer"]);
+    drop(mute);
+    net.start_radio("--modem-only --speed 240000 --seed 15");
+
+    net.expect_state(0, "s5066", "ready");
+    net.expect_silent(0, &[]);
 }
 
 #[test]

@@ -18,6 +18,30 @@ use testbed::traffic::Transfer;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const FAST: &str = "--speed 240000 --seed 12";
 
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_that_is_not_there_or_says_nothing_is_a_fault_until_it_binds() {
+    let mut net = Net::new();
+    net.addresses();
+    net.start_gateway(0, &(super::ip_client(0) + &pep(0)));
+    let all = ["hfpep", "ipclient"].map(|name| format!("{name}: the node at 127.0.0.1:5066 "));
+    let expect = |net: &Net, does: &str| {
+        let all = all.each_ref().map(|it| format!("{it}{does}"));
+        net.expect_silent(0, &all.each_ref().map(|it| &it[..]));
+    };
+
+    expect(&net, "cannot be reached (Connection refused)");
+    let mute = net.nets.within(&net.hosts[0], || TcpListener::bind("127.0.0.1:5066").unwrap());
+    expect(&net, "does not answer");
+    drop(mute);
+    net.start_radio(FAST);
+
+    for service in ["hfpep", "ipclient"] {
+        net.expect_state(0, service, "bound");
+    }
+    net.expect_silent(0, &[]);
+}
+
 impl Net {
     /// Gives both hosts addresses and some way to each other, which only HF-PEP makes lead anywhere.
     pub fn addresses(&self) {

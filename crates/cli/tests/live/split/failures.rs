@@ -25,6 +25,32 @@ fn who_is_refused_or_blocked_gets_a_reset_and_the_reason_is_known() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_gateway_that_takes_no_connection_is_a_fault_until_it_does() {
+    let mut net = Net::new(None);
+    net.start(0, &bearer(0, "192.0.2."));
+    let near = net.sites.gateways[0].clone();
+    let code = "no-answer";
+
+    net.expect(0, code, |status| status["faults"][0]["code"] == code);
+    for (what, expected) in [("status", 3), ("doctor", 0)] {
+        let file = if what == "doctor" { net.nets.folder().join("0.toml") } else { "".into() };
+        let said = net.nets.try_run(&near, &format!("{TRACKWAY} {what} {}", file.display()));
+        let told = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert_eq!(said.status.code(), Some(expected), "{told}");
+        assert!(told.contains("the gateway at 192.0.2.2:5099 takes no connection"), "{told}");
+    }
+    net.start(1, &bearer(1, "192.0.2."));
+
+    net.expect(0, "no fault", |status| status["faults"].as_array().is_some_and(Vec::is_empty));
+    let _ = net.pair(&net.listen(7));
+    let (_, printed) = net.gateway(0).stop();
+    let [begun, ended] = ["fault code=", "fault has ended code="]
+        .map(|it| printed.lines().filter(|line| line.contains(&format!("{it}{code}"))).count());
+    assert_eq!([begun, ended], [1, 1], "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_reset_goes_through_either_way() {
     let net = Net::with_gateways(None);
     let listener = net.listen(7);

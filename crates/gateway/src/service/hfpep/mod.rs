@@ -1083,7 +1083,9 @@ impl Service for Pep {
         ));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
-        let faults = self.entry.faults(now);
+        let mut faults = self.entry.faults(now);
+        faults.extend(self.fault_of_server());
+        faults.extend(self.fast.faults());
         Report { rules, faults, ..Report::new(counters, "hfpep", &status) }
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use base::time::Time;
+use host::Fault;
 use nix::poll::PollFlags;
 use tracing::{info, warn};
 
@@ -16,6 +17,14 @@ const READS: usize = 32;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Pep {
+    /// The fault of the connection to the server, if there should be one.
+    pub fn fault_of_server(&self) -> Option<Fault> {
+        let slep = self.pep.slep();
+        let trouble = slep.fault().map(|fault| fault.to_string());
+        let dial = self.dial.as_ref()?;
+        dial.fault(("hfpep: the node", "hfpep.server"), self.pep.is_bound(), trouble)
+    }
+
     /// Handles due timers of the connection to the server, and acts on its changes.
     pub fn follow_server(&mut self, now: Time) {
         let (Some(dial), Some(server)) = (&mut self.dial, self.config.server) else { return };

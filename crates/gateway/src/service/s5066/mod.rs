@@ -128,8 +128,11 @@ impl Service for S5066 {
             let said = "s5066: clients are not accepted: raise LimitNOFILE, or `ulimit -n`";
             Fault::new(&fault::DEAF, said)
         });
-        let report = Report::new(self.station.counters(), "s5066", &self.station.status(now));
-        Report { faults: deaf.into_iter().collect(), ..report }
+        let station = &self.station;
+        let whom = ("s5066: the modem", "s5066.modem");
+        let modem = station.dial.fault(whom, station.has_modem(), None);
+        let report = Report::new(station.counters(), "s5066", &station.status(now));
+        Report { faults: deaf.into_iter().chain(modem).collect(), ..report }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
@@ -347,10 +350,14 @@ impl Station {
             .fold(self.node.next_timeout(), earliest)
     }
 
+    /// Whether there is a modem that works.
+    fn has_modem(&self) -> bool {
+        self.modem.as_ref().is_some_and(Dte::is_ready)
+    }
+
     fn status(&self, now: Time) -> Status {
-        let is_ready = self.modem.as_ref().is_some_and(Dte::is_ready);
         Status {
-            state: if is_ready { "ready" } else { "no modem" },
+            state: if self.has_modem() { "ready" } else { "no modem" },
             address: self.node.address().to_string(),
             waveform: self.node.waveform().to_string(),
             clients: self.server.connections(),

@@ -28,6 +28,7 @@ use base::time::{Time, earliest};
 use clients::Clients;
 use hf::hfpep::Opening;
 use hf::slep::Reason;
+use host::Fault;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use tracing::{debug, warn};
 
@@ -38,6 +39,7 @@ use super::partings::Partings;
 use super::status::{Gateway, Session};
 use super::targets::Targets;
 use super::wire::Wire;
+use crate::bearer::unanswered;
 use crate::config::HfPep;
 use crate::config::hfpep::Far;
 use crate::ends::End;
@@ -353,6 +355,15 @@ impl Fast {
     /// The oldest connections.
     pub fn status(&self, now: Time) -> impl Iterator<Item = Session> {
         self.sessions().map(move |link| link.status(now))
+    }
+
+    /// The other gateways that take no connections.
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+        let silent = self.pools.iter().filter(|(_, pool)| pool.is_silent());
+        silent.map(|(at, _)| {
+            let key = "hfpep.peer.gateway";
+            unanswered("hfpep: the gateway", *at, key, "takes no connection")
+        })
     }
 
     /// The other gateways.

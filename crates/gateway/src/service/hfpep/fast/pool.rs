@@ -112,6 +112,11 @@ impl Pool {
     pub fn is_up(&self) -> bool {
         self.is_up
     }
+
+    /// Whether the gateway was asked for a connection, and has not taken the last one.
+    pub fn is_silent(&self) -> bool {
+        !self.is_up && (self.retry_at.is_some() || !self.dialled.is_empty())
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +137,21 @@ mod tests {
         pool.rise(LinkId(1));
 
         assert_eq!((before, meanwhile, pool.lacks(at(0))), (1, 0, 2));
+    }
+
+    #[test]
+    fn a_gateway_is_silent_from_the_first_attempt_until_it_takes_a_connection() {
+        let mut pool = Pool::new(1);
+        let mut told = vec![pool.is_silent()];
+
+        pool.add(LinkId(1));
+        told.push(pool.is_silent());
+        pool.rise(LinkId(1));
+        told.push(pool.is_silent());
+        pool.fall(at(0), Some((LinkId(1), Duration::ZERO)));
+        told.push(pool.is_silent());
+
+        assert_eq!(told, [false, true, false, true]);
     }
 
     #[test]
