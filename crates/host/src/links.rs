@@ -18,6 +18,11 @@ const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
 const NUD_FAILED: u16 = 0x20;
+const NUD_PERMANENT: u16 = 0x80;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+/// Kinds of virtual interfaces that ask for hardware addresses; other kinds have no ARP from the start.
+const ASKING: [&[u8]; 6] = [b"bond", b"bridge", b"macvlan", b"team", b"veth", b"vlan"];
 const IFA_F_NODAD: u8 = 0x02;
 /// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
 /// (`linux/rtnetlink.h`).
@@ -36,6 +41,8 @@ pub struct LinkState {
     pub mtu: usize,
     /// Whether it is up and has a carrier.
     pub is_running: bool,
+    /// Whether it could ask for the hardware addresses of neighbours, and somebody has switched that off.
+    pub is_mute: bool,
     /// Its addresses, IPv4 before IPv6, link-local ones last.
     pub addresses: Vec<IpAddr>,
 }
@@ -146,6 +153,23 @@ pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
     let mut attributes = message.attributes(NEIGHBOUR_FIXED);
     let (_, address) = attributes.find(|(kind, _)| *kind == libc::NDA_DST)?;
     Some((u32::from_ne_bytes([i0, i1, i2, i3]), netlink::address(address)?))
+}
+
+/// Whether somebody has given the hardware address of a neighbour to the kernel for good.
+#[must_use]
+pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
+    let mut fixed = [0; NEIGHBOUR_FIXED];
+    fixed[0] = netlink::family(address);
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let request = Request::get(libc::RTM_GETNEIGH, &fixed).with_address(libc::NDA_DST, address);
+    let mut is_permanent = false;
+    // Older kernels answer no such question, and a neighbour that is not known is an error.
+    let _ = netlink.ask(&request, |message| {
+        is_permanent = message
+            .fixed::<NEIGHBOUR_FIXED>()
+            .is_some_and(|fixed| u16::from_ne_bytes([fixed[8], fixed[9]]) & NUD_PERMANENT != 0);
+    });
+    is_permanent
 }
 
 /// Gives an interface another hardware address.
@@ -414,6 +438,7 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
         mac: None,
         mtu: 0,
         is_running: flags & running == running,
+        is_mute: is_ethernet && flags & libc::IFF_NOARP != 0,
         addresses: Vec::new(),
     };
     for (kind, value) in message.attributes(LINK_FIXED) {
@@ -421,6 +446,11 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
             libc::IFLA_ADDRESS if is_ethernet => state.mac = value.try_into().ok().map(Mac),
             libc::IFLA_MTU => {
                 state.mtu = netlink::number(value).and_then(|mtu| usize::try_from(mtu).ok())?;
+            }
+            IFLA_LINKINFO => {
+                let kind = netlink::attributes(value).find(|(kind, _)| *kind == IFLA_INFO_KIND);
+                let kind = kind.map(|(_, name)| name.strip_suffix(b"\0").unwrap_or(name));
+                state.is_mute &= kind.is_none_or(|kind| ASKING.contains(&kind));
             }
             _ => {}
         }

@@ -101,9 +101,11 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
     let host = Host::new("\"10.2.0.0/16\"");
     assert_eq!(host.findings(), []);
 
-    for (harm, code) in
-        [("sysctl -qw net.ipv4.ip_forward=0", "forwarding"), ("ip link set eth0 mtu 1000", "mtu")]
-    {
+    for (harm, code) in [
+        ("sysctl -qw net.ipv4.ip_forward=0", "forwarding"),
+        ("ip link set eth0 mtu 1000", "mtu"),
+        ("ip link set eth0 arp off", "interface-missing"),
+    ] {
         host.run(harm);
         let findings = host.findings();
         assert_eq!(findings.len(), 1, "after {harm}: {findings:?}");
@@ -112,6 +114,12 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
         host.run(&remedy);
         assert_eq!(host.codes(), [""; 0], "after {remedy}");
     }
+
+    // Who has the hardware address from elsewhere needs no ARP.
+    host.run("ip link set eth0 arp off");
+    host.run("ip neigh replace 192.0.2.254 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
+    assert_eq!(host.codes(), [""; 0]);
+    host.run("ip link set eth0 arp on");
 
     host.run("nft add table inet filter");
     for hook in ["forward", "input"] {
@@ -130,6 +138,21 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
 
     host.run("ip route del default");
     assert_eq!(host.codes(), ["no-route"]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn networks_that_routing_announces_need_forwarding_and_its_own_interfaces_do_not() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    host.run("ip route add 10.5.0.0/16 via 192.0.2.9");
+    let announces = format!("{OLSR}attached = [\"10.5.0.0/16\"]\n");
+    for (config, expected) in [(OLSR, &[""; 0][..]), (&announces, &["forwarding"])] {
+        host.configure(config);
+        host.run("sysctl -qw net.ipv4.ip_forward=0");
+        assert_eq!(host.codes(), expected, "{config}");
+        host.run("sysctl -qw net.ipv4.ip_forward=1");
+        assert_eq!(host.codes(), [""; 0], "{config}");
+    }
 }
 
 #[test]

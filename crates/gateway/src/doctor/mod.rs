@@ -122,7 +122,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.settings();
     findings.forwarding(&needs);
     firewall::examine(&mut findings, &needs);
-    findings.interfaces(config, &needs);
+    findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(&needs, is_running);
     findings.ways(&needs);
     if is_running {
@@ -169,6 +169,8 @@ fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     findings.forwarding(&needs);
+    // Of interfaces of the MANET, the services tell.
+    findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs);
     overrulers::examine(&mut findings, &needs);
@@ -356,10 +358,12 @@ impl Findings {
         }
     }
 
-    fn interfaces(&mut self, config: &Config, needs: &Needs) {
+    /// Interfaces where services take packets, and `radios`.
+    fn interfaces(&mut self, config: &Config, needs: &Needs, radios: &BTreeSet<String>) {
         let routed: BTreeSet<_> = config.routing.iter().flat_map(|it| &it.interfaces).collect();
-        let taken = needs.takings.iter().flat_map(|it| &it.interfaces).filter(|name| *name != "lo");
-        let names: BTreeSet<_> = needs.radios.iter().chain(taken).collect();
+        let taken = needs.takings.iter().flat_map(|it| &it.interfaces);
+        let taken = taken.filter(|name| *name != "lo" && !needs.radios.contains(*name));
+        let names: BTreeSet<_> = radios.iter().chain(taken).collect();
         let Ok(mut netlink) = Netlink::open() else { return };
         for name in names {
             let (what, remedy) = match LinkState::read(&mut netlink, name) {
@@ -456,10 +460,21 @@ impl Findings {
                         "`ip route get {address}{marked}` says why; a default route is missing, or the interface is down"
                     ),
                 ),
-                NextHop::Neighbour { interface, .. } if seen.insert(interface) => {
+                NextHop::Neighbour { interface, address: next_hop } if seen.insert(interface) => {
                     let name = links::name(interface);
                     let state = LinkState::read(&mut netlink, &name).ok().flatten();
                     let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
+                    if state.as_ref().is_some_and(|it| it.is_mute)
+                        && !links::is_resolved(&mut netlink, interface, next_hop)
+                    {
+                        add(
+                            &INTERFACE,
+                            format!(
+                                "{name}, which leads to {whom} at {address}, asks for no neighbours: ARP is switched off"
+                            ),
+                            format!("ip link set {name} arp on"),
+                        );
+                    }
                     // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
                     if state.is_some_and(|it| !it.is_running)
                         && !needs.devices.contains(&name)

@@ -42,6 +42,41 @@ fn packets_are_diverted_only_while_there_is_a_way_for_them() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn an_interface_of_clients_that_is_not_there_is_waited_for() {
+    let mut net = Net::new(None);
+    let (client, near) = (net.sites.client.clone(), net.sites.gateways[0].clone());
+    let go = |net: &Net| net.nets.run(&near, "ip link delete lan");
+    let come = |net: &Net| {
+        net.nets.cable((&client, "eth0"), (&near, "lan"));
+        net.nets.address(&client, "eth0", "10.1.0.2/24");
+        net.nets.address(&near, "lan", "10.1.0.1/24");
+        net.nets.run(&client, "ip route add default via 10.1.0.1");
+    };
+    let expect_fault = |net: &Net, is_there: bool| {
+        net.expect(0, "whether there is a fault", |status| {
+            let faults = status["faults"].to_string();
+            faults.contains("there is no interface lan") == is_there
+        });
+    };
+    go(&net);
+    for gateway in [0, 1] {
+        let config = format!("[hfpep]\ninterfaces = [\"lan\"]\n{}", bearer(gateway, "192.0.2."));
+        net.start(gateway, &config);
+    }
+    net.expect_spares();
+    let listener = net.listen(7);
+
+    for _ in 0..2 {
+        expect_fault(&net, true);
+        come(&net);
+        expect_fault(&net, false);
+        let _ = net.pair(&listener);
+        go(&net);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_gateway_that_cannot_start_leaves_what_another_needs() {
     let net = Net::new(None);
     let config = net.nets.folder().join("0.toml");
