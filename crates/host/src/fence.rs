@@ -60,8 +60,8 @@ const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_HANDLE: u16 = 3;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
 
-/// What a table is compared by: a message that asks for a kind of content, and the attributes that nobody may change.
-/// A rule that is replaced keeps its handle, and a rule that is made again may keep its expressions.
+/// Which parts of a table are compared: the message that asks for each kind of content, and the attributes. Both handle
+/// and expressions of a rule count: a replaced rule keeps its handle, and a rule made again may have the same expressions.
 const CONTENT: [(u16, &[u16]); 3] = [
     (NFT_MSG_GETTABLE, &[NFTA_TABLE_FLAGS]),
     (NFT_MSG_GETCHAIN, &[NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY]),
@@ -77,7 +77,7 @@ pub struct Content {
     /// Its sets that begin with the elements of the same sets in [`nft::TABLE`]: somebody may remove the one table while
     /// the other one stays.
     pub inherited: Vec<String>,
-    /// What the table is for, for an operator who lacks it: packets that are not dropped.
+    /// The packets that pass while there is no table, in words for an operator.
     pub undropped: &'static str,
     /// What the kernel must have.
     pub needs: &'static str,

@@ -249,7 +249,7 @@ fn judge_taking(
     let Taking { service, protocol, networks, ports, interfaces: named, mark } = taking;
     let name = transport(*protocol);
     let ports = if ports.is_empty() { &SAMPLES[..] } else { &ports[..ports.len().min(TRIED)] };
-    // Named interfaces count each; without names, it is enough that packets pass by one.
+    // Packets must pass by each named interface; without names, by any interface.
     let named: Vec<_> = named.iter().filter(|name| *name != "lo").cloned().collect();
     let groups: Vec<&[String]> = match &named[..] {
         [] => vec![interfaces],
@@ -304,7 +304,7 @@ fn judge_taking(
     }
 }
 
-/// What this host sends by itself, and the answers; `told` has the chains of answers that were told of.
+/// Judges packets of this host itself, and their answers; `told` has the chains of answers already reported.
 fn judge_call(
     findings: &mut Findings,
     needs: &Needs,
@@ -433,7 +433,7 @@ mod tests {
 
     fn found_for(config: &str, ruleset: &str) -> Vec<(&'static str, String, String)> {
         let config = crate::config::Config::parse("a.toml", config).unwrap();
-        // Not by the routes of this host.
+        // The routes of the testing host do not count.
         let needs = Needs { ways: BTreeMap::new(), ..Needs::of(&config) };
         let mut findings = Findings::default();
         let firewalls = Firewalls::of_nft(&serde_json::from_str(ruleset).unwrap());
