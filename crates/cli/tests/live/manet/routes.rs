@@ -31,6 +31,8 @@ fn nodes_of_a_chain_reach_each_other_by_routes_of_their_own() {
         let route = status["routing"]["routes"].as_array().unwrap().iter();
         let far = route.clone().find(|it| it["to"] == "10.66.0.4/32").unwrap();
         assert_eq!((&far["via"], &far["hops"]), (&"10.66.0.2".into(), &3.into()), "{status}");
+        let told = manet.told(0);
+        assert!(!told.contains("another program"), "its ports are its own: {told}");
     }
 }
 
