@@ -136,3 +136,60 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| failure::report(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_shows_examples_that_it_takes() {
+        let mut wrong = Vec::new();
+
+        judge(&Cli::command(), &mut wrong);
+
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Adds the commands below `command` without an example, and the examples that no command takes.
+    fn judge(command: &clap::Command, wrong: &mut Vec<String>) {
+        for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help
+                .lines()
+                .filter(|line| line.starts_with("  ") && line.contains("trackway "))
+                .collect();
+            if examples.is_empty() {
+                wrong.push(format!(
+                    "{} of {} has no example",
+                    inner.get_name(),
+                    command.get_name()
+                ));
+            }
+            for example in examples {
+                if let Err(said) = Cli::try_parse_from(words(example)) {
+                    wrong.push(format!("{example}: {said}"));
+                }
+            }
+            judge(inner, wrong);
+        }
+    }
+
+    /// The words of the program's own command in a line of shell.
+    fn words(line: &str) -> Vec<String> {
+        let (_, from) = line.split_once("trackway ").expect("the program's name");
+        let mut words = vec!["trackway".to_owned(), String::new()];
+        let mut quote = None;
+        for letter in from.chars() {
+            let word = words.last_mut().expect("never empty");
+            match letter {
+                _ if quote == Some(letter) => quote = None,
+                '\'' | '"' if quote.is_none() => quote = Some(letter),
+                '|' | '<' | '>' | '&' | '#' | ';' if quote.is_none() => break,
+                ' ' if quote.is_none() => words.push(String::new()),
+                _ => word.push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+}

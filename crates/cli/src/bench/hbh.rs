@@ -27,6 +27,7 @@ const GROUP_KEY: &str = "group.key";
 
 /// A hop of the gateway on real interfaces, beside plain IP; needs root.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  sudo trackway bench hbh --key")]
 pub struct Options {
     /// Measure gateways with a group key as well.
     #[arg(long)]

@@ -36,6 +36,7 @@ const HELD: (u16, u16) = (7_002, 7_002);
 
 /// TCP over STANAG 5066 where no radio limits it; needs root.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  sudo trackway bench hfpep")]
 pub struct Options {
     /// Be the target of many connections, which listens there.
     #[arg(long, hide = true)]

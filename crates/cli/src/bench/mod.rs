@@ -27,8 +27,7 @@ use crate::lab::interrupt;
 #[command(after_help = "\
 Examples:
   trackway bench codec
-  trackway bench path --quick
-  trackway bench sim --ns3 './chain --loss=0.1 --mss=536'")]
+  sudo trackway bench path --quick")]
 pub struct Args {
     #[command(subcommand)]
     bench: Bench,
@@ -40,10 +39,12 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
     /// The arithmetic of the coded tunnel.
+    #[command(after_help = "Example:\n  trackway bench codec")]
     Codec,
     Hbh(hbh::Options),
     Hfpep(hfpep::Options),
     /// Radios in the simulator.
+    #[command(after_help = "Example:\n  trackway bench manet --ns3 scripts/ns3/manet")]
     Manet {
         /// Run this program of scripts/ns3 too, and compare.
         #[arg(long, value_name = "COMMAND")]
@@ -51,8 +52,10 @@ enum Bench {
     },
     Path(path::Options),
     /// Messages of programs between two gateways; needs root.
+    #[command(after_help = "Example:\n  sudo trackway bench sar")]
     Sar,
     /// The simulator.
+    #[command(after_help = "Example:\n  trackway bench sim --ns3 './chain --loss=0.1 --mss=536'")]
     Sim {
         /// Run this program for ns-3 too, and compare with the chain. The last line that it prints is a JSON object with
         /// packets_per_cpu_s and events_per_cpu_s.
@@ -60,8 +63,10 @@ enum Bench {
         ns3: Option<String>,
     },
     /// The TCP splitter between two gateways; needs root.
+    #[command(after_help = "Example:\n  sudo trackway bench split")]
     Split,
     /// The tunnel on a clean cable; needs root.
+    #[command(after_help = "Example:\n  sudo trackway bench tunnel")]
     Tunnel {
         /// The wireguard-go to compare with, else the one that is installed.
         #[arg(long, value_name = "PATH")]

@@ -189,14 +189,6 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn every_command_shows_an_example() {
-    for command in [&["lab"][..], &["lab", "list"], &["lab", "run"], &["sim", "run"], &["bench"]] {
-        let output = trackway(&[command, &["--help"]].concat());
-        assert!(stdout(&output).contains("Example"), "{command:?}");
-    }
-}
-
-#[test]
 fn runs_are_kept_and_not_done_again() {
     let folder = std::env::temp_dir().join(format!("trackway-kept-{}", std::process::id()));
     let out = folder.to_str().expect("UTF-8");

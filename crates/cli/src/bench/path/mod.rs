@@ -40,6 +40,9 @@ const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 ///
 /// Unmodified programs and fresh gateways each turn, in namespaces.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  sudo trackway bench path --quick
+  sudo trackway bench path --loss 5%,10% --only cubic")]
 pub struct Options {
     /// Fewer and shorter turns, less than two minutes in all.
     #[arg(long)]
