@@ -24,7 +24,7 @@ use crate::failure::{misuse, print};
   trackway storm slep --runs 1000 --jobs 2
   trackway storm slep --seed 0x2a --until 812.4 --trace")]
 pub struct Args {
-    /// Only this service: hbh, rules, sar, slep, tcp or tunnel [default: all].
+    /// Only this service: hbh, routing, rules, sar, slep, tcp or tunnel [default: all].
     service: Option<Service>,
 
     /// Run this seed, or begin with this seed where there are more runs; hexadecimal with 0x.
@@ -188,7 +188,7 @@ fn story(course: &Course, at: Time, why: &str) -> String {
     let limits = if shrunk.has_limits { "limits of the seed" } else { "usual limits" };
     let (nodes, span) = (shrunk.nodes, shrunk.span.as_secs_f64());
     text.push_str(&format!("    {nodes} nodes, {limits}, calm from {span:.1} s\n"));
-    text.push_str(&format!("    {:?}\n", shrunk.medium));
+    text.push_str(&format!("    {}\n", shrunk.medium));
     text
 }
 
@@ -199,4 +199,20 @@ fn number(text: &str) -> Result<u64, String> {
         None => text.parse(),
     };
     parsed.map_err(|why| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_rule_is_told_in_words() {
+        let course = Course::draw(Service::Slep, 1);
+
+        let told = story(&course, Time::ZERO + Duration::from_secs(2), "none: such");
+
+        let medium = told.lines().last().unwrap();
+        assert!(medium.contains(" bit/s, ") && medium.ends_with(" ppm"), "{medium}");
+        assert!(!told.contains(['{', '}']), "{told}");
+    }
 }

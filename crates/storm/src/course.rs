@@ -52,6 +52,29 @@ impl Medium {
     }
 }
 
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rate, delay, loss, burst, jitter, reorder, duplicates, skew } = self;
+        write!(f, "{rate:.0} bit/s, {:.3} ms", delay * 1_000.0)?;
+        if *loss > 0.0 {
+            write!(f, ", loss {:.3} %", loss * 100.0)?;
+        }
+        if *burst > 1.0 {
+            write!(f, " in bursts of {burst:.1}")?;
+        }
+        if *jitter > 0.0 {
+            write!(f, ", jitter {:.1} % of the delay", jitter * 100.0)?;
+        }
+        if *reorder {
+            write!(f, ", datagrams overtake")?;
+        }
+        if *duplicates > 0.0 {
+            write!(f, ", duplicates {:.3} %", duplicates * 100.0)?;
+        }
+        write!(f, ", clocks within {skew:.1} ppm")
+    }
+}
+
 /// What happens at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
