@@ -8,6 +8,7 @@ mod picture;
 mod progress;
 mod radio;
 mod report;
+mod talk;
 mod traffic;
 
 use std::fmt::Display;
@@ -24,6 +25,7 @@ use options::{Options, Plan};
 use picture::Picture;
 use progress::Progress;
 use report::Report;
+use talk::Talk;
 use traffic::Traffic;
 use whole::WholeFile;
 
@@ -46,11 +48,11 @@ pub use file::schema;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
+  trackway hf --talk --speed 9600 --ber 1e-5 --timeline exchange.svg
   trackway hf --config examples/hf/hf.toml --duration 60s
   trackway hf disable web
 
-The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067."
+The first runs until Ctrl-C; other SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -92,6 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         modems::print(&modems, &plan, seed, stop.now().as_secs_f64())?;
         return Ok(ExitCode::SUCCESS);
     }
+    let talk = Talk::start(&plan, &servers)?;
     let observer = Observer::new(plan.capture.as_deref())?;
     let mut exchange = Exchange::new(plan.channel, plan.nodes.clone(), servers, seed, observer);
     let mut picture = Picture::new(plan.timeline.as_deref());
@@ -102,6 +105,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 while let Some((end, trouble)) = exchange.poll_trouble(stop.now()) {
                     progress.end();
                     tell("node", end, &trouble);
+                }
+                while let Some(said) = talk.as_ref().and_then(Talk::poll) {
+                    progress.end();
+                    tell("client", 0, &said);
                 }
                 progress.show(stop.now(), &exchange);
             }

@@ -43,6 +43,9 @@ pub struct Options {
     /// Print the summary at the end as one JSON object.
     #[arg(long)]
     json: bool,
+    /// Show traffic without other clients: 200 octets go from A to B and back, again and again; each round trip is told.
+    #[arg(long)]
+    talk: bool,
 }
 
 /// The two nodes, and what is the same of both.
@@ -101,6 +104,7 @@ pub struct Plan {
     pub capture: Option<PathBuf>,
     pub timeline: Option<PathBuf>,
     pub is_json: bool,
+    pub talks: bool,
 }
 
 /// One node, or one modem.
@@ -129,6 +133,7 @@ impl Options {
             capture: self.capture.or(other.capture),
             timeline: self.timeline.or(other.timeline),
             json: self.json || other.json,
+            talk: self.talk || other.talk,
         }
     }
 
@@ -137,6 +142,16 @@ impl Options {
         let channel = self.radio.channel()?;
         let nodes = self.nodes.check(waveform)?;
         let ends = listen_at(&self.nodes, &self.modems)?;
+        if self.talk
+            && (self.modems.modem_only
+                || self.nodes.netns_a.is_some()
+                || self.nodes.netns_b.is_some())
+        {
+            return Err(
+                "--talk is for two nodes here: without --modem-only, --netns-a and --netns-b"
+                    .to_owned(),
+            );
+        }
         let [a, b] = &nodes;
         let [at_a, at_b] = ends;
         Ok(Plan {
@@ -154,6 +169,7 @@ impl Options {
             capture: self.capture,
             timeline: self.timeline,
             is_json: self.json,
+            talks: self.talk,
         })
     }
 }

@@ -40,8 +40,8 @@ impl<'a> Picture<'a> {
         if self.spans.iter().all(Vec::is_empty) {
             let _ = writeln!(
                 terminal::err(),
-                "{}: nobody transmitted, so the picture is empty: nodes transmit only for clients, such as gateways with \
-                 `server` at a node (docs/guide/hf.md)",
+                "{}: nobody transmitted, so the picture is empty: nodes transmit only for clients: those of --talk, or \
+                 gateways with `server` at a node (docs/guide/hf.md)",
                 path.display()
             );
         }

@@ -1,8 +1,9 @@
 //! Tests the output of every command: no misplaced secret, no control character of others.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// An example, and nobody's: a private key in base64 and in base 16.
 const SECRETS: [&str; 2] = [
@@ -142,4 +143,27 @@ fn an_empty_timeline_says_why_it_is_empty() {
     let said = String::from_utf8(stderr).unwrap();
     assert!(status.success() && drawn, "{said}");
     assert!(said.contains("a.svg: nobody transmitted"), "{said}");
+}
+
+#[test]
+fn two_nodes_show_traffic_without_other_clients() {
+    let mut nodes = Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args("hf --talk --duration 120s --sis-a 127.0.0.1:0 --sis-b 127.0.0.1:0".split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("trackway runs");
+    let said = BufReader::new(nodes.stderr.take().unwrap());
+
+    let mut trips =
+        said.lines().map_while(Result::ok).filter(|line| line.contains(" to B and back in "));
+    let two = [trips.next(), trips.next()];
+
+    nodes.kill().unwrap();
+    nodes.wait().unwrap();
+    assert!(
+        two.iter().flatten().all(|line| line.starts_with("client A: 200 octets to B")),
+        "{two:?}"
+    );
+    assert!(two[1].is_some(), "{two:?}");
 }

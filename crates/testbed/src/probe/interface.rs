@@ -1,4 +1,4 @@
-//! Measures the subnetwork interface alone: a client submits U_PDUs as fast as its node accepts them.
+//! Clients of two nodes: they measure the subnetwork interface alone, or send each other U_PDUs in turn.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +8,15 @@ use anyhow::{Context as _, ensure};
 use base::time::Time;
 use gateway::bearer::Dial;
 use gateway::bearer::dial::Change;
+use hf::s5066::Address;
 use hf::s5066::sis::client::{Client, Config, Event, Send};
 use hf::s5066::sis::{Sap, Service};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::hub::NODES;
 
-const SAP: Sap = Sap::new(9);
+/// For arbitrary use (Annex F, table F-1).
+const SAP: Sap = Sap::new(12);
 const U_PDU: usize = 2_048;
 /// The most U_PDUs without a confirmation.
 const UNCONFIRMED: usize = 512;
@@ -35,9 +37,7 @@ struct End {
 /// # Errors
 /// When a node does not take its client.
 pub fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
-    let client = || Client::new(Config { service: Service::ARQ, ..Config::new(SAP) });
-    let mut ends =
-        at.map(|at| End { dial: Dial::new(Time::ZERO, at), client: client(), octets: Vec::new() });
+    let mut ends = at.map(End::new);
     let began = Instant::now();
     let mut received = vec![0; READ];
     let u_pdu = [7; U_PDU];
@@ -70,16 +70,7 @@ pub fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
             }
             Some(_) => {
                 while unconfirmed < UNCONFIRMED && ends[0].client.is_ready() {
-                    let to = Send {
-                        to: NODES[1],
-                        to_sap: SAP,
-                        priority: 4,
-                        is_expedited: false,
-                        service: None,
-                        ttl: Duration::ZERO,
-                        u_pdu: &u_pdu,
-                    };
-                    ends[0].client.send(now, to).context("a client that is ready takes it")?;
+                    ends[0].submit(now, NODES[1], &u_pdu)?;
                     unconfirmed += 1;
                 }
             }
@@ -91,7 +82,97 @@ pub fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
     }
 }
 
+/// Sends a U_PDU from the first node's client to the second's, which sends it back, and again a `pause` after its return.
+/// `told` hears of each round trip, or why a U_PDU was not delivered, and ends it all by `false`.
+///
+/// # Errors
+/// When a node does not take its client.
+pub fn talk(
+    at: [SocketAddr; 2],
+    nodes: [Address; 2],
+    u_pdu: &[u8],
+    pause: Duration,
+    mut told: impl FnMut(Result<Duration, String>) -> bool,
+) -> anyhow::Result<()> {
+    let mut ends = at.map(End::new);
+    let began = Instant::now();
+    let mut received = vec![0; READ];
+    let (mut bound, mut asked) = (0, Time::ZERO);
+    // Which client is to send, and when; `None` while a U_PDU is under way.
+    let mut next = Some((0, Time::ZERO));
+    loop {
+        let now = Time::ZERO + began.elapsed();
+        for (place, end) in ends.iter_mut().enumerate() {
+            end.follow(now, &mut received);
+            while let Some(event) = end.client.poll_event() {
+                let goes_on = match event {
+                    Event::Bound { .. } => {
+                        bound += 1;
+                        true
+                    }
+                    Event::Received(_) if place == 0 => {
+                        next = Some((0, now + pause));
+                        told(Ok(now.since(asked)))
+                    }
+                    Event::Received(_) => {
+                        next = Some((1, now));
+                        true
+                    }
+                    Event::Rejected { reason, .. } => {
+                        next = Some((0, now + pause));
+                        told(Err(reason.to_string()))
+                    }
+                    Event::Close(_) | Event::Refused(_) | Event::Unbound(_) => {
+                        anyhow::bail!(
+                            "a node does not take its client: another has its access point"
+                        )
+                    }
+                    _ => true,
+                };
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+        }
+        if let Some((from, due)) = next
+            && bound == 2
+            && due <= now
+            && ends[from].client.is_ready()
+        {
+            if from == 0 {
+                asked = now;
+            }
+            ends[from].submit(now, nodes[1 - from], u_pdu)?;
+            next = None;
+        }
+        for end in &mut ends {
+            end.send(now);
+        }
+        wait(&mut ends, now)?;
+    }
+}
+
 impl End {
+    fn new(at: SocketAddr) -> Self {
+        let client = Client::new(Config { service: Service::ARQ, ..Config::new(SAP) });
+        Self { dial: Dial::new(Time::ZERO, at), client, octets: Vec::new() }
+    }
+
+    /// Sends a U_PDU to the client of another node.
+    fn submit(&mut self, now: Time, to: Address, u_pdu: &[u8]) -> anyhow::Result<()> {
+        let send = Send {
+            to,
+            to_sap: SAP,
+            priority: 4,
+            is_expedited: false,
+            service: None,
+            ttl: Duration::ZERO,
+            u_pdu,
+        };
+        self.client.send(now, send).context("a client that is ready takes it")?;
+        Ok(())
+    }
+
     fn follow(&mut self, now: Time, received: &mut [u8]) {
         self.dial.handle_timeout(now);
         match self.dial.poll_change() {
