@@ -17,19 +17,23 @@ const FIRST_FREE_PORT: u16 = 1_024;
 const FIREWALL: Capability = Capability::CAP_NET_ADMIN;
 
 /// The capabilities needed to start any service again: for devices, their settings and the firewall's table; for
-/// sockets that see packets; and, only if such a port is named, for a port below 1024, also of others: what S/R carries
-/// from there comes out of the same port.
+/// sockets that see packets; and, only if such a port is named, for a port below 1024. That may be a port to which S/R
+/// carries datagrams: their answers leave from it.
 pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     // The protocols' own ports are below it.
     let has_routing = config.routing.is_some();
     let is_low = |it: &Listening| it.at.port() < FIRST_FREE_PORT;
-    let carried = config.sar.iter().filter_map(|it| it.carry.as_ref()).flat_map(|it| &it.ports);
-    let carries_low = carried.copied().any(|port| port < FIRST_FREE_PORT);
-    if has_routing || carries_low || config.listening().iter().any(is_low) {
+    if has_routing || carries_low_port(config) || config.listening().iter().any(is_low) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed
+}
+
+/// Whether S/R carries datagrams to a port below 1024.
+pub(crate) fn carries_low_port(config: &Config) -> bool {
+    let carry = config.sar.as_ref().and_then(|sar| sar.carry.as_ref());
+    carry.is_some_and(|it| it.ports.iter().any(|port| *port < FIRST_FREE_PORT))
 }
 
 /// Whether a configuration asks for the first port below 1024 after another that has none: the right to open it was

@@ -172,6 +172,11 @@ impl Supervisor {
             let why = "status-group: the control socket keeps its group: start the gateway again";
             return Reloaded::Refused(why.to_owned());
         }
+        // Ports that are listened at are refused when they are opened; these only when an answer would leave.
+        if rights::needs_low_port(&self.config, &config) && rights::carries_low_port(&config) {
+            let why = "sar.carry: the first port below 1024 takes a new start of the gateway";
+            return Reloaded::Refused(why.to_owned());
+        }
         let old = std::mem::replace(&mut self.config, Arc::clone(&config));
         match self.apply(now, &config, true) {
             Ok(mut changes) => {

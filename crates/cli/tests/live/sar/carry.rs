@@ -116,6 +116,41 @@ fn a_program_that_logs_to_a_far_host_is_carried_and_other_ports_are_not() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn answers_leave_from_carried_ports_below_1024() {
+    let (net, hosts) = net("");
+    let log = socket(&net, &hosts[1], "10.2.0.5:514");
+    let client = socket(&net, &hosts[0], "10.1.0.5:0");
+
+    client.send_to(b"it works", "10.2.0.5:514").unwrap();
+    let (_, from) = heard(&log);
+    log.send_to(b"noted", from).unwrap();
+
+    assert_eq!(heard(&client), (b"noted".to_vec(), "10.2.0.5:514".parse().unwrap()));
+    assert_eq!(net.count(0, "carried_failed"), 0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_first_carried_port_below_1024_is_refused_while_the_gateway_runs() {
+    let (mut net, _) = net("");
+    let with = |port: u16| {
+        format!(
+            "[sar.carry]\nports = [{port}]\n[[sar.carry.peer]]\ngateway = \"10.9.1.2\"\nto = [\"10.2.0.0/16\"]\n"
+        )
+    };
+    net.gateway(0).stop();
+    net.configure(0, &with(5_000));
+    net.start(0);
+
+    net.configure(0, &with(514));
+    let outcome = net.nets.try_words(&net.nodes[0], &[TRACKWAY, "reload"]);
+
+    let said = String::from_utf8_lossy(&outcome.stderr).into_owned();
+    assert!(said.contains("below 1024 takes a new start"), "{said} {outcome:?}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn nothing_of_the_diversion_is_left_and_other_gateways_speak_for_their_hosts_alone() {
     let (mut net, hosts) = net("");
     let target = socket(&net, &hosts[1], "10.2.0.5:5000");
