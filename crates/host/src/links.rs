@@ -23,6 +23,8 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 /// Kinds of virtual interfaces that ask for hardware addresses; other kinds have no ARP from the start.
 const ASKING: [&[u8]; 6] = [b"bond", b"bridge", b"macvlan", b"team", b"veth", b"vlan"];
+const NUD_STALE: u16 = 0x04;
+const NUD_NOARP: u16 = 0x40;
 const IFA_F_NODAD: u8 = 0x02;
 /// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
 /// (`linux/rtnetlink.h`).
@@ -158,9 +160,7 @@ pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
 /// Whether somebody has given the hardware address of a neighbour to the kernel for good.
 #[must_use]
 pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
-    let mut fixed = [0; NEIGHBOUR_FIXED];
-    fixed[0] = netlink::family(address);
-    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let fixed = neighbour_fixed(index, address, 0);
     let request = Request::get(libc::RTM_GETNEIGH, &fixed).with_address(libc::NDA_DST, address);
     let mut is_permanent = false;
     // Older kernels answer no such question, and a neighbour that is not known is an error.
@@ -170,6 +170,53 @@ pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
             .is_some_and(|fixed| u16::from_ne_bytes([fixed[8], fixed[9]]) & NUD_PERMANENT != 0);
     });
     is_permanent
+}
+
+/// Gives an entry in the kernel's table of neighbours another hardware address, which the kernel tries before it relies
+/// on it. Entries that somebody has set stay, and none is added.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn move_neighbour(
+    netlink: &mut Netlink,
+    index: u32,
+    address: IpAddr,
+    mac: Mac,
+) -> io::Result<()> {
+    let fixed = |state| neighbour_fixed(index, address, state);
+    let mut is_other = false;
+    let request = Request::get(libc::RTM_GETNEIGH, &fixed(0)).with_address(libc::NDA_DST, address);
+    let asked = netlink.ask(&request, |message| {
+        let Some(&[_, _, _, _, _, _, _, _, s0, s1, _, _]) = message.fixed::<NEIGHBOUR_FIXED>()
+        else {
+            return;
+        };
+        let mut attributes = message.attributes(NEIGHBOUR_FIXED);
+        let has = attributes.find(|(kind, _)| *kind == libc::NDA_LLADDR);
+        let is_set = u16::from_ne_bytes([s0, s1]) & (NUD_PERMANENT | NUD_NOARP) != 0;
+        is_other = !is_set && has.is_some_and(|(_, has)| has != mac.0);
+    });
+    match asked {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+        asked => asked?,
+    }
+    if !is_other {
+        return Ok(());
+    }
+    let replace = u16::try_from(libc::NLM_F_REPLACE).unwrap_or_default();
+    let request = Request::set(libc::RTM_NEWNEIGH, replace, &fixed(NUD_STALE))
+        .with_address(libc::NDA_DST, address)
+        .with(libc::NDA_LLADDR, &mac.0);
+    netlink.ask(&request, |_| {})
+}
+
+/// `struct ndmsg`
+fn neighbour_fixed(index: u32, address: IpAddr, state: u16) -> [u8; NEIGHBOUR_FIXED] {
+    let mut fixed = [0; NEIGHBOUR_FIXED];
+    fixed[0] = netlink::family(address);
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    fixed[8..10].copy_from_slice(&state.to_ne_bytes());
+    fixed
 }
 
 /// Gives an interface another hardware address.

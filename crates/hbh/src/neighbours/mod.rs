@@ -715,9 +715,19 @@ impl Neighbours {
             }
             None => {}
         }
+        self.forget_former(place, hello);
         self.make_room();
         self.known.insert(place, Neighbour::new(now, hello.boot, session));
         true
+    }
+
+    /// Forgets where a node was before its interface had another hardware address: hellos that named both places would
+    /// tell the node two session numbers, and it would believe each in turn.
+    fn forget_former(&mut self, place: Place, hello: &Hello) {
+        self.known.retain(|at, known| {
+            let is_its = at.0 == place.0 && known.boot == hello.boot && known.peer.is_none();
+            !is_its || known.addresses.iter().all(|address| !hello.addresses.contains(address))
+        });
     }
 
     /// If too many stations are merely heard, forgets the one silent for longest.

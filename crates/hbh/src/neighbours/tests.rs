@@ -62,6 +62,25 @@ fn a_restart_is_noticed_at_once() {
 }
 
 #[test]
+fn a_node_with_another_hardware_address_comes_up_and_stays_up() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.right_at = mac(9);
+    pair.right.handle_interface(pair.now, 0, mac(9), &[address(1)], true);
+    pair.run(Duration::from_secs(2), |_| false);
+    // Packets go where it was: it is missed there.
+    pair.left.handle_sent(pair.now, (0, mac(1)), None);
+
+    pair.run(Duration::from_secs(30), |_| false);
+    let after = pair.run(Duration::from_secs(60), |_| false);
+
+    assert!(after.is_empty(), "{after:?}");
+    let peer = pair.left.peer_with(0, address(1)).unwrap();
+    assert_eq!(pair.left.place_of(peer), Some((0, mac(9))));
+    assert!(pair.right.peer_with(0, address(0)).is_some());
+}
+
+#[test]
 fn silence_is_noticed_sooner_while_packets_go_there() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
@@ -185,6 +204,8 @@ struct Pair {
     now: Time,
     left: Neighbours,
     right: Neighbours,
+    /// The hardware address of the right station.
+    right_at: Mac,
     /// All hellos sent by the right station.
     from_right: Vec<Hello>,
     /// The last measurements of the link, by the left and the right station.
@@ -195,7 +216,8 @@ impl Pair {
     fn new() -> Self {
         let (left, mut right) = (with(config()), gateway(2, Profile::Default));
         right.handle_interface(Time::ZERO, 0, mac(1), &[address(1)], true);
-        Self { now: Time::ZERO, left, right, from_right: Vec::new(), measured: Default::default() }
+        let (from_right, measured) = (Vec::new(), Default::default());
+        Self { now: Time::ZERO, left, right, right_at: mac(1), from_right, measured }
     }
 
     /// What happens in a while, when hellos `is_lost`, asked with whether the left sent it.
@@ -205,9 +227,9 @@ impl Pair {
         loop {
             for from_left in [true, false] {
                 let (from, to, station) = if from_left {
-                    (&mut self.left, &mut self.right, 0)
+                    (&mut self.left, &mut self.right, mac(0))
                 } else {
-                    (&mut self.right, &mut self.left, 1)
+                    (&mut self.right, &mut self.left, self.right_at)
                 };
                 from.handle_timeout(self.now);
                 while let Some((_, hello)) = from.poll_transmit(self.now, 0) {
@@ -215,7 +237,7 @@ impl Pair {
                         self.from_right.push(hello.clone());
                     }
                     if !is_lost(from_left) {
-                        to.handle_hello(self.now, (0, mac(station)), hello);
+                        to.handle_hello(self.now, (0, station), hello);
                     }
                 }
             }

@@ -41,6 +41,30 @@ fn a_moment_without_a_route_loses_nothing_that_waits() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn another_hardware_address_is_taken_up_within_seconds_and_for_good() {
+    let mut network = Network::chain(&["", ""]);
+    network.start_gateways(&[0, 1, 2], "");
+    let arrives = |network: &Network| {
+        let taken = network.count(0, "packets_intercepted");
+        let said =
+            network.try_run(0, &format!("ping -n -c 1 -W 1 -I {} {}", address(0), address(2)));
+        said.contains(" 0% packet loss") && network.count(0, "packets_intercepted") > taken
+    };
+    assert!(arrives(&network), "{}", network.status(0));
+
+    network.run(1, "ip link set eth0 address 02:00:00:00:00:77");
+
+    // The kernel alone would believe in the former address for half a minute, and HBH's hellos for 20 s.
+    let comes = wait_until(Duration::from_secs(8), || arrives(&network));
+    assert!(comes, "{} {}", network.status(0), network.run(0, "ip neigh"));
+    let ends = |network: &Network| [0, 1].map(|node| network.count(node, "neighbours_down"));
+    let before = ends(&network);
+    let ends_again = wait_until(Duration::from_secs(2), || ends(&network) != before);
+    assert!(!ends_again, "{}", network.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn packets_for_a_neighbour_that_fell_silent_wait_for_the_next_route() {
     let mut network = two_ways();
     network.start_gateways(&[0, 1, 2, 3, 4], QUICK);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::ethernet::Mac;
 use base::time::{Time, earliest};
 use host::links::{self, LinkState};
 use tracing::{info, warn};
@@ -130,9 +131,20 @@ impl Hbh {
         Ok(())
     }
 
+    /// Tells the neighbours on an interface that we leave it, if it can still send.
+    pub fn say_goodbye(&mut self, now: Time, position: usize) {
+        let Some(port) = self.ports.get_mut(position) else { return };
+        for hello in self.host.goodbyes(now, position) {
+            port.push(Mac::EVERYONE, &hello);
+        }
+        port.flush(&mut self.counters);
+    }
+
     /// Forgets an interface: its neighbours, rules and device.
     fn let_go(&mut self, now: Time, position: usize, why: &str) {
         if self.ports.get(position).is_some() {
+            // From the former hardware address, too, if that is what has changed.
+            self.say_goodbye(now, position);
             self.host.handle_interface(now, position, None);
             self.settle(now);
             self.firewall.detach(position);

@@ -32,7 +32,6 @@ use ::host::nft::Told;
 use ::host::{Interest, Observer, Subscription};
 use anyhow::Context as _;
 use base::budget::Budget;
-use base::ethernet::Mac;
 use base::ip::icmp;
 use base::parameter::word;
 use base::rng::Rng;
@@ -332,11 +331,7 @@ impl Service for Hbh {
     /// Tells the neighbours.
     fn end(&mut self, now: Time) {
         for position in self.ports.positions() {
-            let Some(port) = self.ports.get_mut(position) else { continue };
-            for hello in self.host.goodbyes(now, position) {
-                port.push(Mac::EVERYONE, &hello);
-            }
-            port.flush(&mut self.counters);
+            self.say_goodbye(now, position);
         }
         info!(left_out = self.complaints.untold(), "HBH ends");
     }

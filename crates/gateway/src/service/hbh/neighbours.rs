@@ -4,6 +4,7 @@ use base::time::Time;
 use hbh::hello::Malformed;
 use hbh::host::{Event, Reason};
 use hbh::neighbours::{Departure, Place};
+use host::links;
 use tracing::{debug, info, warn};
 
 use super::Hbh;
@@ -16,6 +17,7 @@ impl Hbh {
             match event {
                 Event::Up { place: (position, mac), address } => {
                     self.firewall.add_neighbour(position, mac);
+                    self.tell_kernel((position, mac));
                     if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
                         let interface = self.ports.name(position);
                         info!(%address, station = %mac, %interface, left_out, "neighbour speaks HBH");
@@ -63,6 +65,18 @@ impl Hbh {
                     };
                     self.complain_of(now, subject, place, what);
                 }
+            }
+        }
+    }
+
+    /// Lets the kernel send to a neighbour where it is, if the kernel knows it by a former hardware address: otherwise
+    /// packets would go there for half a minute, and past HBH.
+    fn tell_kernel(&mut self, place: Place) {
+        let Some(port) = self.ports.get(place.0) else { return };
+        for &address in self.host.neighbours().addresses(place) {
+            let told = links::move_neighbour(&mut self.netlink, port.index(), address, place.1);
+            if let Err(error) = told {
+                debug!(%address, %error, "the kernel keeps the neighbour's former hardware address");
             }
         }
     }
