@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, Program, SOON, undisturbed, wait_until};
+use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, undisturbed, wait_until};
 
 /// Two hosts on a cable, each with GRE to the other.
 struct Pair {
@@ -124,6 +124,32 @@ fn packets_go_through_gre_over_both_versions_of_ip() {
         let left = pair.nets.run(host, "ip address") + &pair.nets.run(host, "ip route");
         assert!(!left.contains("trackway-gre"), "{left}");
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_lost_address_of_its_own_is_a_fault_with_the_order_that_gives_it_back() {
+    let pair = Pair::new([""; 2]);
+    pair.expect_ping("10.2.0.1");
+
+    pair.nets.run(&pair.hosts[0], "ip address del 10.7.0.1/24 dev eth0");
+
+    let order = "`ip address add 10.7.0.1/24 dev eth0`";
+    let is_told = wait_until(SOON, || {
+        let faults = pair.status(0)["faults"].to_string();
+        faults.contains("gre listens at 10.7.0.1, and") && faults.contains(order)
+    });
+    assert!(is_told, "{}", pair.status(0));
+    let file = pair.nets.folder().join("0.toml");
+    let doctor = format!("{TRACKWAY} doctor {}", file.display());
+    let doctor = pair.nets.try_run(&pair.hosts[0], &doctor);
+    let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(doctor.contains("gre.local names 10.7.0.1, no address of this host"), "{doctor}");
+
+    pair.nets.run(&pair.hosts[0], order.trim_matches('`'));
+    pair.expect_ping("10.2.0.1");
+    let ends = wait_until(SOON, || pair.status(0)["faults"].as_array().unwrap().is_empty());
+    assert!(ends, "{}", pair.status(0));
 }
 
 #[test]

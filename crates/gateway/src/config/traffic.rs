@@ -87,6 +87,15 @@ impl Config {
         all
     }
 
+    /// The addresses of this host without which services do not work: where they listen, and GRE's own.
+    pub(crate) fn used_addresses(&self) -> Vec<Listening> {
+        let gre = self.gre.iter().map(|it| {
+            let at = SocketAddr::new(it.local, 0);
+            Listening { service: "gre", key: "gre.local", protocol: protocol::GRE, at }
+        });
+        self.listening().into_iter().chain(gre).collect()
+    }
+
     /// To whom services send packets of their own, as far as the file says.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut all = Vec::new();

@@ -123,7 +123,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.forwarding(&needs);
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
-    findings.addresses(&needs, is_running);
+    findings.addresses(config, &needs, is_running);
     findings.ways(&needs);
     if is_running {
         overrulers::examine(&mut findings, &needs);
@@ -393,10 +393,10 @@ impl Findings {
         }
     }
 
-    fn addresses(&mut self, needs: &Needs, is_running: bool) {
+    fn addresses(&mut self, config: &Config, needs: &Needs, is_running: bool) {
         let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
         let own = own.unwrap_or_default();
-        for Listening { service, key, protocol, at } in &needs.listening {
+        for Listening { service, key, protocol, at } in &config.used_addresses() {
             let ip = at.ip().to_canonical();
             if !ip.is_unspecified() && !ip.is_loopback() && !own.contains(&ip) {
                 self.add(

@@ -22,7 +22,7 @@ impl Places {
     pub(super) fn faults(&mut self, config: &Config, own: &[(u32, IpAddr, u8)]) -> Vec<Fault> {
         let mut before = std::mem::take(&mut self.orders);
         let mut faults = Vec::new();
-        for it in config.listening() {
+        for it in config.used_addresses() {
             let ip = it.at.ip().to_canonical();
             if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() {
                 continue;
@@ -40,10 +40,12 @@ impl Places {
                     .unwrap_or_else(|| doctor::address_order(ip)),
             };
             if place.is_none() {
+                // GRE has no ports.
+                let at = if it.at.port() == 0 { ip.to_string() } else { it.at.to_string() };
                 let said = format!(
-                    "{} listens at {}, and {ip} is no address of this host any more: nobody reaches it there; `{order}` \
+                    "{} listens at {at}, and {ip} is no address of this host any more: nobody reaches it there; `{order}` \
                      gives it back",
-                    it.service, it.at
+                    it.service
                 );
                 faults.push(Fault::new(&fault::LISTEN, said));
             }
