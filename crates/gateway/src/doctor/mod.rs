@@ -32,7 +32,7 @@ use serde_json::Value;
 use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
-use crate::linux::manet::Manet;
+use crate::linux::manet::{Manet, deafness};
 use crate::linux::routes::{NextHop, Routes};
 use crate::supervisor::ask_status;
 
@@ -387,7 +387,16 @@ impl Findings {
                         format!("ip address add ADDRESS/32 dev {name}"),
                     )
                 }
-                Ok(Some(_)) => continue,
+                Ok(Some(state)) => {
+                    let v4 = state.addresses.iter().find_map(|it| match it {
+                        IpAddr::V4(it) if routed.contains(name) => Some(*it),
+                        _ => None,
+                    });
+                    if let Some((what, remedy)) = v4.and_then(|it| deafness(name, it)) {
+                        self.add(&SETTING, what, remedy);
+                    }
+                    continue;
+                }
             };
             self.add(&INTERFACE, what, remedy);
         }

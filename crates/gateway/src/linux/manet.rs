@@ -4,6 +4,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
+use host::links;
+use host::routes::{NextHop, Routes};
+use host::settings::Settings;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
@@ -34,6 +37,28 @@ pub struct Came {
     pub is_unicast: bool,
     /// The packet's TTL on arrival.
     pub ttl: u8,
+}
+
+/// Why nodes to which no route leads are not heard on an interface with this address, and what to do, if so: a reverse
+/// path filter drops what comes from them, so that the first hello never arrives.
+pub fn deafness(interface: &str, own: Ipv4Addr) -> Option<(String, String)> {
+    let is_off = |of: &str| Settings::read(of, "rp_filter").is_none_or(|value| value == "0");
+    if is_off("all") && is_off(interface) {
+        return None;
+    }
+    // Any neighbour in the network of the address, if that has more than one.
+    let neighbour = links::beside(own.into(), 1);
+    let way = Routes::open().ok()?.towards(neighbour);
+    (way == NextHop::Nowhere).then(|| {
+        let what = format!(
+            "the reverse path filter drops what comes on {interface} from nodes without a route, such as {neighbour}: \
+             routing hears nobody new there"
+        );
+        let remedy = format!(
+            "sysctl -w net.ipv4.conf.all.rp_filter=0 (or give {interface} an address whose prefix holds its neighbours)"
+        );
+        (what, remedy)
+    })
 }
 
 impl Manet {

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::manet::bed::{ALL, DSDV, Manet, address};
+use crate::manet::bed::{ALL, DSDV, Manet, OLSR, address};
 use crate::namespaces::{SOON, TRACKWAY, wait_until};
 use testbed::traffic::{ENDLESS, Transfer};
 
@@ -188,6 +188,36 @@ fn a_node_keeps_its_address_and_its_settings_whoever_adds_and_changes_others() {
     manet.expect_reachable(0, &address(2));
     let used = manet.status(1)["routing"]["interfaces"][0]["address"].clone();
     assert_eq!(used, "10.66.0.2", "{}", manet.told(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_filter_that_drops_what_new_neighbours_send_is_a_fault_with_the_remedy() {
+    for spoken in [OLSR, DSDV] {
+        let mut manet = Manet::chain(spoken, 2);
+        manet.run(0, "sysctl -qw net.ipv4.conf.all.rp_filter=2");
+        manet.start_all();
+        let fault = |manet: &Manet| {
+            let faults = manet.status(0)["faults"].clone();
+            let faults = faults.as_array().unwrap();
+            let its = faults.iter().find(|it| it["code"] == "setting-refused")?;
+            Some(its["said"].as_str().unwrap().to_owned())
+        };
+
+        assert!(wait_until(SOON, || fault(&manet).is_some()), "{}", manet.told(0));
+        let (said, file) = (fault(&manet).unwrap(), manet.file(0));
+        let doctor = manet
+            .nets
+            .try_run(&manet.nodes[0].name, &format!("{TRACKWAY} doctor {}", file.display()));
+        let remedy = "sysctl -w net.ipv4.conf.all.rp_filter=0";
+        assert!(said.contains("radio0") && said.contains(remedy), "{said}");
+        let doctor = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert!(doctor.contains("radio0") && doctor.contains(remedy), "{doctor}");
+
+        manet.run(0, remedy);
+        manet.settle();
+        assert!(wait_until(SOON, || fault(&manet).is_none()), "{}", manet.told(0));
+    }
 }
 
 #[test]

@@ -14,8 +14,10 @@ use manet::Neighbour;
 use nix::libc;
 use tracing::{debug, info};
 
+use super::ports::Port;
 use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
+use crate::linux::manet::deafness;
 use crate::service::Absent;
 
 /// Changes that come together are acted on together.
@@ -168,6 +170,15 @@ impl Routing {
             );
             Fault::new(&fault::UPLINK, said)
         })
+    }
+
+    /// Interfaces on which nobody new is heard.
+    pub fn faults_of_filters(&self) -> impl Iterator<Item = Fault> {
+        let deaf = |(position, port): (usize, &Port)| {
+            let (what, remedy) = deafness(self.ports.name(position), port.address())?;
+            Some(Fault::new(&fault::SETTING, format!("{what}; {remedy}")))
+        };
+        self.ports.iter().filter_map(deaf)
     }
 
     /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds
