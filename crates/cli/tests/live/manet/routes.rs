@@ -222,6 +222,24 @@ fn a_filter_that_drops_what_new_neighbours_send_is_a_fault_with_the_remedy() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_rule_of_another_program_that_decides_before_our_routes_is_a_fault() {
+    let manet = Manet::running(DSDV, 2);
+    manet.settle();
+    let is_told = || manet.status(0)["faults"].to_string().contains("rule-overruled");
+    assert!(!is_told(), "{}", manet.told(0));
+
+    manet.run(0, "ip rule add pref 10 lookup 99");
+    manet.run(0, "ip route add unreachable 10.66.0.0/16 table 99");
+
+    assert!(wait_until(SOON, is_told), "{}", manet.told(0));
+    let faults = manet.status(0)["faults"].to_string();
+    assert!(faults.contains("10.66.0.2"), "{faults}");
+    manet.run(0, "ip rule del pref 10");
+    assert!(wait_until(SOON, || !is_told()), "{}", manet.told(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn down_removes_the_routes_of_a_killed_node_and_refuses_while_it_runs() {
     let mut manet = Manet::running(DSDV, 2);
     manet.settle();

@@ -8,8 +8,10 @@ use anyhow::Context as _;
 use base::ip::Prefix;
 use base::time::{Time, earliest};
 use host::fault::{self, Fault};
-use host::fib;
+use host::fib::{self, Hop};
 use host::links::{self, LinkState};
+use host::nft::listed;
+use host::routes::{NextHop, Packets, Routes};
 use manet::Neighbour;
 use nix::libc;
 use tracing::{debug, info};
@@ -26,6 +28,9 @@ pub const SETTLE: Duration = Duration::from_millis(20);
 pub const PREPARE: Duration = Duration::from_millis(500);
 /// Between two looks for what is missing.
 pub const RETRY: Duration = Duration::from_secs(2);
+
+/// Routes of ours for which the kernel is asked where packets go.
+const TRIED: usize = 32;
 
 /// Refuses an interface that does not exist.
 ///
@@ -179,6 +184,29 @@ impl Routing {
             Some(Fault::new(&fault::SETTING, format!("{what}; {remedy}")))
         };
         self.ports.iter().filter_map(deaf)
+    }
+
+    /// Our routes before which a rule of another program decides; the kernel is asked for the first ones. Another's route
+    /// to the same network is no fault: ours have the worse metric.
+    pub fn faults_of_rules(&self) -> Option<Fault> {
+        let mut kernel = Routes::open().ok()?;
+        let mut is_past = |to: Prefix, hop: Hop| {
+            let decided = kernel.decided(to.address(), &Packets::default());
+            decided.is_ok_and(|(way, bits)| {
+                way == NextHop::Nowhere
+                    || (bits < to.bits() && way.interface() != Some(hop.interface))
+            })
+        };
+        let first = self.host.routes().into_iter().take(TRIED);
+        let ours = first.filter_map(|(to, route)| Some((to, self.hop(&route)?)));
+        let past: Vec<_> = ours.filter(|(to, hop)| is_past(*to, *hop)).map(|(to, _)| to).collect();
+        let example = past.first()?.address();
+        let names = listed(past.iter());
+        let said = format!(
+            "packets to {names} do not go by our routes: another program's rule decides before them; `ip rule` and `ip \
+             route get {example}` show it, delete it"
+        );
+        Some(Fault::new(&fault::OVERRULED, said))
     }
 
     /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds

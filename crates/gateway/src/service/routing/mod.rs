@@ -409,6 +409,7 @@ impl Service for Routing {
         faults.extend(self.ports.faults());
         faults.extend(self.faults_behind());
         faults.extend(self.faults_of_filters());
+        faults.extend(self.faults_of_rules());
         faults.extend(self.demand.iter().flat_map(Demand::faults));
         faults.extend(self.fib.kept_out().take(FAULTS).map(|Target { address, bits, metric }| {
             let route = format!("{address}/{bits} metric {metric}");
