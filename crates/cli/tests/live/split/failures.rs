@@ -212,3 +212,19 @@ fn spare_connections_that_are_dead_are_found_and_made_anew() {
     net.expect_spares();
     net.pair(&net.listen(7));
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn calls_leave_from_the_address_of_listen() {
+    let mut net = Net::new(None);
+    // The kernel would take the first.
+    for order in ["del 192.0.2.1/24", "add 192.0.2.9/24", "add 192.0.2.1/32"] {
+        net.nets.run(&net.sites.gateways[0], &format!("ip address {order} dev wan"));
+    }
+    for gateway in [0, 1] {
+        net.start(gateway, &bearer(gateway, "192.0.2."));
+    }
+
+    net.expect_spares();
+    net.pair(&net.listen(7));
+}

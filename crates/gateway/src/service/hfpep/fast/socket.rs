@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use nix::libc::linger;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{SockaddrStorage, bind, setsockopt, sockopt};
 use tracing::warn;
 
 use crate::config::HfPep;
@@ -36,6 +36,8 @@ pub struct Sockets {
     /// What the kernel has; its own choice otherwise.
     congestion_control: Option<OsString>,
     give_up: u32,
+    /// Where we listen, if at one address that others reach: they know us by it.
+    from: Option<SocketAddr>,
 }
 
 impl Sockets {
@@ -58,15 +60,27 @@ impl Sockets {
             }
         };
         let give_up = milliseconds(config.parameters.slep.times.give_up);
-        Ok(Self { buffer: *buffer, congestion_control, give_up })
+        let is_known = |at: &SocketAddr| !at.ip().is_unspecified() && !at.ip().is_loopback();
+        let from = config.bearer.listen.filter(is_known);
+        Ok(Self { buffer: *buffer, congestion_control, give_up, from })
     }
 
-    /// Begins to connect to another gateway.
+    /// Begins to connect to another gateway, from the address where we listen.
     ///
     /// # Errors
     /// When it fails at once.
     pub fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
-        start_connecting_with(to, |socket| self.prepare(socket))
+        start_connecting_with(to, |socket| {
+            self.prepare(socket)?;
+            if let Some(mut from) = self.from.filter(|it| it.is_ipv4() == to.is_ipv4()) {
+                from.set_port(0);
+                // The port is chosen when the destination is known: more connections have room.
+                let _ = setsockopt(socket, sockopt::IpBindAddressNoPort, &true);
+                // While the address is not this host's, the kernel chooses another.
+                let _ = bind(socket.as_raw_fd(), &SockaddrStorage::from(from));
+            }
+            Ok(())
+        })
     }
 
     /// Listens for other gateways.
