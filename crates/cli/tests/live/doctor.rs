@@ -157,6 +157,21 @@ fn networks_that_routing_announces_need_forwarding_and_its_own_interfaces_do_not
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_folder_in_which_the_gateways_user_may_make_no_socket_is_found() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    let folder = host.nets.folder().join("of-root");
+    fs::create_dir(&folder).unwrap();
+    let (socket, store) = (folder.join("sar.sock"), host.nets.folder().join("store"));
+    host.configure(&format!("[sar]\nsocket = {socket:?}\nstore = {store:?}\n"));
+
+    let findings = host.findings();
+    assert_eq!(host.codes(), ["rights"], "{findings:?}");
+    host.run(&findings[0].1);
+    assert_eq!(host.codes(), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
     let mut host = Host::new("\"10.2.0.0/16\"");
     let file = host.nets.folder().join("a.toml").display().to_string();

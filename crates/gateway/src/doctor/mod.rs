@@ -32,6 +32,8 @@ use serde_json::Value;
 use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
 use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::{Firewalls, ask};
+use crate::linux::account::Account;
+use crate::linux::belongings::closed_folder;
 use crate::linux::manet::{Manet, deafness};
 use crate::linux::routes::{NextHop, Routes};
 use crate::supervisor::ask_status;
@@ -118,6 +120,9 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
         );
     }
     findings.rights();
+    if !is_running {
+        findings.account(config);
+    }
     findings.kernel(config, &needs);
     findings.settings();
     findings.forwarding(&needs);
@@ -268,6 +273,26 @@ impl Findings {
                     missing.join(", ")
                 ),
                 "run it as root".to_owned(),
+            );
+        }
+    }
+
+    /// What the gateway's user could not do, for root, whose gateway becomes that user.
+    fn account(&mut self, config: &Config) {
+        if config.sar.is_none() {
+            return;
+        }
+        let chosen = Account::choose(config.process.user.as_deref(), host::run::namespace());
+        if let Ok(Some(account)) = chosen
+            && let Some(folder) = closed_folder(config, &account)
+        {
+            let folder = folder.display();
+            self.add(
+                &RIGHTS,
+                format!(
+                    "the gateway will run as {account}, which may make no files in {folder}, where sar.socket is"
+                ),
+                format!("chown {} {folder}", account.uid),
             );
         }
     }

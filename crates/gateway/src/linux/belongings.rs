@@ -48,6 +48,13 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The folder that exists for the socket of `[sar]`, and in which the gateway's user may make no files.
+pub(crate) fn closed_folder<'c>(config: &'c Config, account: &Account) -> Option<&'c Path> {
+    let folder = config.sar.as_ref()?.socket.path.parent()?;
+    let is = fs::metadata(folder).ok().filter(|_| linked(config).is_none())?;
+    (!may(account, &is, 0o3) && !is_dynamic(is.uid())).then_some(folder)
+}
+
 /// The path in the folder of all gateways that leads to a socket in this gateway's own.
 pub(crate) fn linked(config: &Config) -> Option<&Path> {
     let path = config.sar.as_ref().map(|sar| sar.socket.path.as_path())?;
