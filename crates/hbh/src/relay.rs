@@ -578,7 +578,8 @@ impl Relay {
         {
             self.stats.intake.packets_marked += 1;
         }
-        let has_hole = tcp.is_some_and(|tcp| {
+        // An acknowledgement has the number of the segment after it.
+        let has_hole = tcp.filter(|tcp| tcp.occupies() > 0).is_some_and(|tcp| {
             upstream
                 .and_then(|upstream| self.receivers.get_mut(&upstream))
                 .is_some_and(|receiver| receiver.take_hole(tcp.seq))

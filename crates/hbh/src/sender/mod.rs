@@ -531,7 +531,10 @@ impl Sender {
         let State::Flying(packet) = &mut slot.state else {
             unreachable!("launched or flying just above");
         };
-        if let Some(tcp) = packet.tcp.filter(|tcp| tcp.occupies() > 0) {
+        // The hole bit is in the sums of repairs, so no repeat may change it.
+        if choice == Choice::New
+            && let Some(tcp) = packet.tcp.filter(|tcp| tcp.occupies() > 0)
+        {
             packet.has_hole |= self.given_up.take(tcp);
         }
         self.pacer.handle_sent(now, packet.octets.len());

@@ -99,6 +99,67 @@ fn the_first_segment_after_a_dropped_one_tells_of_it() {
     assert_eq!(marks, [false, false, true, false, false]);
 }
 
+/// The hole bit is in the sums of repairs: if one transmission had it and another had not, a repair would give a packet
+/// of a wrong length.
+#[test]
+fn all_transmissions_of_a_segment_tell_the_same_of_holes() {
+    let mut pair = Line::pair(Config { retries: 1, ..quiet(Profile::Default) });
+    // The first segment never arrives. The third is under way when the first is given up, and comes late.
+    let mut losses = 0;
+    let mut fate = |sent: &Sent| {
+        let number = sent.data().filter(|_| sent.from == A).map(|data| data.seq.0);
+        let is_lost = number == Some(0) || (number == Some(2) && losses == 0);
+        losses += u32::from(is_lost && number == Some(2));
+        Fate::lost_if(is_lost)
+    };
+    pair.give(&segment(100, 100, ACK));
+    pair.give(&segment(200, 100, ACK));
+    while pair.relays[A].stats().sent.data_repeated == 0 {
+        pair.run_for(SLOT, &mut fate);
+    }
+    pair.give(&segment(300, 100, ACK));
+    pair.give(&segment(400, 100, ACK));
+    pair.run_for(Duration::from_secs(1), &mut fate);
+    assert_eq!(pair.relays[A].stats().sent.packets_abandoned, 1);
+    pair.give(&segment(500, 100, ACK));
+    pair.run(&mut fate);
+
+    let marks: Vec<(u16, bool)> =
+        pair.between(A, B).filter_map(Sent::data).map(|it| (it.seq.0, it.has_hole)).collect();
+    let expected =
+        [(0, false), (1, false), (0, false), (2, false), (3, false), (2, false), (4, true)];
+    assert_eq!(marks, expected);
+}
+
+/// An acknowledgement has the number of the segment after it. One that rides on another has no hole bit, and its sum in
+/// repairs must not have it either.
+#[test]
+fn a_forwarded_acknowledgement_does_not_tell_of_the_hole_before_a_segment() {
+    let mut arrivals = Arrivals::new(quiet(Profile::Default));
+    arrivals.relay.add_peer(Peer(1), peer_config(1));
+    let packets = [segment(600, 0, ACK), segment(600, 100, ACK)];
+    arrivals.bring(&packets[0]);
+    arrivals.bring_as(
+        wire::Data { seq: wire::Seq(1), outstanding: Some(1), has_hole: true, ..data(&packets[1]) },
+        &packets[1],
+    );
+
+    for packet in arrivals.restored() {
+        arrivals.relay.handle_packet(arrivals.now, Peer(1), &packet).unwrap();
+    }
+
+    let mut out = Vec::new();
+    let marks: Vec<bool> = std::iter::from_fn(|| {
+        arrivals.relay.poll_transmit(arrivals.now, Link(1), &mut out)?;
+        match wire::Message::split_first(wire::Layout::Wide, &out[20..]).unwrap().0 {
+            wire::Message::Data(data) => Some(data.has_hole),
+            other => panic!("a packet, not {other:?}"),
+        }
+    })
+    .collect();
+    assert_eq!(marks, [false, true]);
+}
+
 /// The packet that found the queue full stands behind all others, which arrive without those that were dropped for it.
 #[test]
 fn segments_behind_dropped_ones_do_not_wait_for_the_packet_that_found_the_queue_full() {
