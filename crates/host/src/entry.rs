@@ -601,7 +601,7 @@ pub(crate) fn family(is_v6: bool) -> u8 {
 }
 
 /// The network of all addresses.
-fn everything(is_v6: bool) -> Prefix {
+pub(crate) fn everything(is_v6: bool) -> Prefix {
     let nowhere: IpAddr =
         if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     Prefix::new(nowhere, 0).expect("no bits fit each address")

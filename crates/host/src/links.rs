@@ -107,6 +107,19 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
     Ok(own.into_iter().collect())
 }
 
+/// The interfaces with an address of IPv4, or of IPv6, that is not link-local.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn with_address(netlink: &mut Netlink, is_v4: bool) -> io::Result<BTreeSet<u32>> {
+    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
+    let found = netlink.dump(&request, |message, found| {
+        let its = address_of(message).filter(|(_, address, _)| address.is_ipv4() == is_v4);
+        found.extend(its.filter(|it| !is_link_local(it.1)).map(|(interface, ..)| interface));
+    })?;
+    Ok(found.into_iter().collect())
+}
+
 /// The number of the interface concerned by a message, if any.
 #[must_use]
 pub fn subject(message: Message<'_>) -> Option<u32> {

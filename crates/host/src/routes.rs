@@ -6,6 +6,7 @@ use std::{fmt, io};
 use base::ip::{FlowKey, Prefix, protocol};
 use nix::libc;
 
+use crate::entry::everything;
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 
@@ -198,6 +199,20 @@ impl Routes {
             _ => answer?,
         }
         Ok((next_hop, bits))
+    }
+
+    /// Whether a default route leads to an interface, or one to half of everything.
+    pub fn has_default(&mut self, interface: u32, is_v4: bool) -> bool {
+        probes(everything(!is_v4)).into_iter().any(|to| {
+            let request = Packets::default().request(to, RTM_F_FIB_MATCH);
+            let request = request.with(libc::RTA_OIF, &interface.to_ne_bytes());
+            let mut bits = None;
+            self.asked += 1;
+            let answer = self.netlink.ask(&request, |message| {
+                bits = message.fixed::<FIXED>().map(|fixed| fixed[1]);
+            });
+            answer.is_ok() && bits.is_some_and(|bits| bits <= 1)
+        })
     }
 
     /// The next hop of this node's own packets to an address with a firewall mark.

@@ -130,6 +130,42 @@ fn rules_as_docker_writes_them_are_found_and_their_remedies_let_pass() {
     }
 }
 
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_strict_firewall_that_lets_flows_of_the_lan_pass_is_no_fault() {
+    let site = Site::new();
+    let has_fault = || site.bed.status()["faults"].to_string().contains("is forwarded");
+
+    for rules in [
+        ["iifname lan0 oifname trackway-gre0", "iifname trackway-gre0 oifname lan0"],
+        ["ct state established,related", "iifname lan0"],
+    ] {
+        site.run("nft add table inet site");
+        site.run(
+            "nft add chain inet site f { type filter hook forward priority 0 ; policy drop ; }",
+        );
+        assert!(wait_until(SOON, has_fault), "{}", site.bed.status());
+        assert!(!site.reaches());
+        for rule in rules {
+            site.run(&format!("nft add rule inet site f {rule} accept"));
+        }
+        // At once: a fault with other words is shown after a moment only.
+        assert_eq!(site.found("firewall"), [Value::Null; 0], "{rules:?}");
+        assert!(wait_until(SOON, || !has_fault()), "{}", site.bed.status());
+        assert!(site.reaches());
+        site.run("nft delete table inet site");
+    }
+    site.run("nft add table inet site");
+    site.run(
+        "nft add chain inet site FORWARD { type filter hook forward priority 0 ; policy drop ; }",
+    );
+    // The remedy opens nothing but the way of these flows.
+    let remedy = site.found("firewall")[0]["remedy"].to_string();
+    let orders: Vec<_> = remedy.split(" (").next().unwrap().split("; ").collect();
+    assert!(orders.iter().all(|it| it.contains("iifname") && it.contains("oifname")), "{remedy}");
+    site.expect_remedies("nft");
+}
+
 /// Starts the gateway again with an `nft` of its own, whose first order is this; returns its `PATH`.
 fn with_nft(bed: &mut Bed, order: &str) -> String {
     let nft = bed.nets.folder().join("nft");

@@ -246,11 +246,16 @@ fn a_firewall_that_drops_packets_of_any_service_is_found_and_its_remedy_mends_it
     host.run("ip route add 10.0.0.0/8 via 192.0.2.9");
     let output = "add table inet site; add chain inet site output { type filter hook output priority 0; }; \
                   add rule inet site output";
-    let all = format!("{output} drop");
+    let strict = "add table inet site; add chain inet site output { type filter hook output priority 0; policy drop; }; \
+                  add rule inet site output oif lo accept";
     let to = |what: &str| format!("{output} {what} drop");
     let forward = "add table inet site; add chain inet site forward { type filter hook forward priority 0; policy drop; }";
     let early = "add table inet site; add chain inet site early { type filter hook prerouting priority raw; }; \
                  add rule inet site early ip daddr 10.6.0.0/15 drop";
+    let before = |what: &str| {
+        let chain = "add table inet site; add chain inet site before { type filter hook prerouting priority -160; }";
+        format!("{chain}; add rule inet site before {what} drop")
+    };
     let untold = "add table inet site; add chain inet site input { type filter hook input priority 0; policy drop; }; \
                   add rule inet site input iif lo accept";
     for (config, rules, expected) in [
@@ -273,15 +278,53 @@ fn a_firewall_that_drops_packets_of_any_service_is_found_and_its_remedy_mends_it
         (HFPEP, early, &["drops what hfpep takes on its way to 10.7.0.0/16"]),
         (HFPEP, &to("ip daddr 192.0.2.9"), &["sends to the gateway of [hfpep] at 192.0.2.9:5099"]),
         (TARGETS, USUAL, &["comes to TCP port 5099"]),
-        (TARGETS, &all, &["sends to targets of [hfpep]"]),
+        (
+            TARGETS,
+            strict,
+            &["sends to targets of [hfpep]", "drops what hfpep answers to those who call it"],
+        ),
+        (
+            HFPEP,
+            strict,
+            &[
+                "sends to the gateway of [hfpep]",
+                "sends to targets of [hfpep]",
+                "drops what hfpep answers to those who call it",
+            ],
+        ),
+        (
+            STATION,
+            strict,
+            &["sends to the modem of [s5066]", "drops what s5066 answers to those who call it"],
+        ),
+        (SAR, &before("udp dport 1624"), &["comes to UDP port 1624"]),
+        (SAR, &before("udp sport 1624"), &["the gateway of [sar.carry] at 192.0.2.9:1624 sends"]),
+        (
+            SAR,
+            &before("ip saddr 192.0.2.9"),
+            &["the gateway of [sar.carry] at 192.0.2.9:1624 sends"],
+        ),
+        (
+            &format!("{SAR}[[sar.carry.peer]]\ngateway = \"192.0.2.8\"\nto = [\"10.5.0.0/16\"]\n"),
+            &before("ip saddr 192.0.2.8/31"),
+            &["[sar.carry] at 192.0.2.9:1624 sends", "[sar.carry] at 192.0.2.8:1624 sends"],
+        ),
+        (HFPEP, &before("tcp dport 2222"), &["comes to TCP port 2222"]),
+        (HFPEP, &before("tcp sport 5099"), &["the gateway of [hfpep] at 192.0.2.9:5099 sends"]),
+        (
+            GRE,
+            &before("meta l4proto gre"),
+            &["drops what the router of [[gre]] at 192.0.2.9 sends"],
+        ),
+        (GRE, &before("iifname trackway-gre0"), &["is forwarded from trackway-gre0 to eth0"]),
         (OLSR, USUAL, &["UDP port 698 from neighbours on eth0: routing finds no routes"]),
         (
             OLSR,
             &to("udp sport 698"),
             &["UDP port 698 to neighbours on eth0: routing finds no routes"],
         ),
-        (OLSR, forward, &["drops what is forwarded from and to eth0"]),
-        (HBH, forward, &["drops what is forwarded from and to eth0"]),
+        (OLSR, forward, &["drops what is forwarded from eth0 to eth0"]),
+        (HBH, forward, &["drops what is forwarded from eth0 to eth0"]),
         (GRE, USUAL, &["drops what the router of [[gre]] at 192.0.2.9 sends"]),
         (GRE, &to("meta l4proto gre"), &["sends to the router of [[gre]] at 192.0.2.9"]),
         (STATION, USUAL, &["comes to TCP port 5066"]),

@@ -1,18 +1,23 @@
 //! Finds rules of other firewalls that drop the services' traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::ip::protocol;
 use host::fault::{CLASH, FIREWALL, REVERSE_PATH, SETTING};
+use host::netlink::Netlink;
 use host::numbers::Mark;
 use host::settings::Settings;
+use host::{links, timewait};
 
 use super::kinds::{PERHAPS, UNREAD};
 use super::{Findings, Needs, is_strict, unjudged};
 use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
-use crate::firewalls::{ChainName, Connection, Culprit, Fate, Firewalls, Hook, Packet};
-use crate::linux::routes::probes;
+use crate::firewalls::{
+    ChainName, Connection, Culprit, Fate, Firewalls, Hook, LOOPBACK, Packet, Way,
+};
+use crate::linux::routes::{Routes, probes};
 
 /// Foreign interfaces examined at most.
 const MOST: usize = 32;
@@ -22,6 +27,8 @@ const TRIED: usize = 8;
 const SAMPLES: [u16; 2] = [443, 29_810];
 /// The priority of our chains that mark packets.
 pub(crate) const MANGLE: i64 = -150;
+/// A name that no interface has, and no rule.
+const NOBODY: &str = "?";
 /// What a firewall's order is followed by.
 const KEEP: &str = "(and in the file that makes the chain)";
 
@@ -52,9 +59,7 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
 
 /// Examines what rules of others do to the services' traffic.
 pub fn examine_traffic(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls) {
-    let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
-    let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
-    judge(findings, needs, firewalls, &others);
+    judge(findings, needs, firewalls, &Interfaces::read(needs));
     if let Some((culprit, mark)) = firewalls.takes_for_ours() {
         findings.add(
             &CLASH,
@@ -67,22 +72,52 @@ pub fn examine_traffic(findings: &mut Findings, needs: &Needs, firewalls: &Firew
     }
 }
 
-/// Forwarded packets of a device that a chain drops.
-#[derive(Default)]
-struct Dropped<'i> {
-    /// Whether packets from the device are dropped, and packets to the device.
-    ways: [bool; 2],
-    /// The other interfaces.
-    others: BTreeSet<&'i String>,
-    culprit: Option<String>,
+/// Chains that drop answers of a protocol, where nothing is left to be told of.
+type Told = BTreeSet<(u8, ChainName)>;
+
+/// The interfaces of this host that are not ours.
+struct Interfaces {
+    all: Vec<String>,
+    /// Those behind which there may be hosts that use our devices, by IPv4 and by IPv6.
+    behind: [Vec<String>; 2],
+}
+
+impl Interfaces {
+    fn read(needs: &Needs) -> Self {
+        let is_other =
+            |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
+        let all: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
+        let behind = [true, false].map(|is_v4| {
+            let behind = Self::behind(needs, is_v4).unwrap_or_default();
+            behind.into_iter().filter(is_other).take(MOST).collect()
+        });
+        Self { all, behind }
+    }
+
+    /// Interfaces with an address, but uplinks, by which default routes and our own packets leave; the uplinks if there
+    /// is nothing else.
+    fn behind(needs: &Needs, is_v4: bool) -> io::Result<Vec<String>> {
+        let mut routes = Routes::open()?;
+        let found = links::with_address(&mut Netlink::open()?, is_v4)?;
+        let named = found.into_iter().filter_map(|it| Some((it, links::existing_name(it)?)));
+        let named = named.filter(|(_, name)| name != LOOPBACK);
+        let (uplinks, behind): (Vec<_>, Vec<_>) = named.partition(|(interface, name)| {
+            let is_way = needs.ways.values().any(|way| way == name);
+            is_way || routes.has_default(*interface, is_v4)
+        });
+        let chosen = if behind.is_empty() { uplinks } else { behind };
+        Ok(chosen.into_iter().map(|(_, name)| name).collect())
+    }
 }
 
 /// Judges packets known only by their interfaces or ports: a rule that drops such a packet for certain drops every
 /// packet of the kind.
-fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &[String]) {
-    judge_forwarded(findings, needs, firewalls, interfaces);
+fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &Interfaces) {
+    judge_forwarded(findings, needs, firewalls, &interfaces.behind);
+    let interfaces = &interfaces.all[..];
+    let mut told = Told::new();
     for listening in &needs.listening {
-        judge_listening(findings, listening, firewalls, interfaces);
+        judge_listening(findings, listening, firewalls, interfaces, &mut told);
     }
     for neighbourly in &needs.neighbourly {
         judge_neighbourly(findings, neighbourly, firewalls);
@@ -90,10 +125,10 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
     for taking in &needs.takings {
         judge_taking(findings, taking, firewalls, interfaces);
     }
-    let mut answers = BTreeSet::new();
     for call in &needs.calls {
-        judge_call(findings, needs, call, firewalls, &mut answers);
+        judge_call(findings, needs, call, firewalls, interfaces, &mut told);
     }
+    judge_answers(findings, needs, firewalls, interfaces);
     if needs.has_default(true) || needs.has_default(false) {
         for chain in firewalls.by_reverse_path() {
             findings.add(
@@ -113,58 +148,98 @@ fn judge_forwarded(
     findings: &mut Findings,
     needs: &Needs,
     firewalls: &Firewalls,
-    interfaces: &[String],
+    behind: &[Vec<String>; 2],
 ) {
     let networks = needs.networks.iter();
     let of_devices: BTreeSet<bool> = networks.map(|it| it.address().is_ipv4()).collect();
-    let devices = needs.devices.iter().flat_map(|name| of_devices.iter().map(move |v| (*v, name)));
-    let radios = needs.radios.iter().map(|name| (true, name));
+    let sites = |is_v4: bool| behind[usize::from(!is_v4)].iter().collect::<BTreeSet<_>>();
+    let devices = needs.devices.iter();
+    let devices = devices.flat_map(|name| of_devices.iter().map(move |it| (*it, name, sites(*it))));
+    let relayed: BTreeSet<_> = needs.radios.iter().chain(sites(true)).collect();
+    let radios = needs.radios.iter().map(|name| (true, name, relayed.clone()));
     let mut found = BTreeSet::new();
-    for (is_v4, device) in devices.chain(radios) {
-        let mut by_chain: BTreeMap<ChainName, Dropped> = BTreeMap::new();
-        for other in interfaces {
-            for (way, came_by, leaves_by) in [(0, device, other), (1, other, device)] {
-                let packet = Packet {
-                    came_by: Some(came_by.clone()),
-                    leaves_by: Some(leaves_by.clone()),
-                    ..Packet::unknown(is_v4)
+    for (is_v4, device, others) in devices.chain(radios) {
+        let flow = Forwarded { firewalls, is_v4 };
+        // Who lets the device of ours pass by its name has decided about all other interfaces.
+        let is_named = |other: &&String| !flow.is_cut(device, other) && flow.is_cut(NOBODY, other);
+        if others.iter().any(is_named) {
+            continue;
+        }
+        for other in others.into_iter().filter(|other| flow.is_cut(device, other)) {
+            let mut by_chain: BTreeMap<ChainName, (Culprit, bool, Vec<_>)> = BTreeMap::new();
+            for (from, to) in BTreeSet::from([(device, other), (other, device)]) {
+                let Some((hook, culprit)) = flow.dropped(from, to) else { continue };
+                // Answers to this host itself come by the device as well.
+                let is_all = hook == Hook::Prerouting && from == device;
+                let its = by_chain.entry(culprit.chain.clone());
+                let (_, any, ways) = its.or_insert_with(|| (culprit, false, Vec::new()));
+                *any |= is_all;
+                ways.push((hook, from, to));
+            }
+            for (chain, (culprit, is_all, ways)) in by_chain {
+                let orders = ways.iter().map(|(hook, from, to)| {
+                    let (in_nft, in_iptables) = match hook {
+                        Hook::Prerouting => (format!("iifname {from}"), format!("-i {from}")),
+                        Hook::Postrouting => (format!("oifname {to}"), format!("-o {to}")),
+                        Hook::Forward | Hook::Input | Hook::Output => {
+                            (format!("iifname {from} oifname {to}"), format!("-i {from} -o {to}"))
+                        }
+                    };
+                    chain.remedy(&in_nft, &in_iptables)
+                });
+                let orders = orders.collect::<Vec<_>>().join("; ");
+                let which = match &ways[..] {
+                    [(_, from, to)] => format!("from {from} to {to}"),
+                    _ => format!("between {device} and {other}"),
                 };
-                if let Fate::Dropped(culprit) = firewalls.judge(&packet, Hook::Forward) {
-                    let dropped = by_chain.entry(culprit.chain.clone()).or_default();
-                    dropped.ways[way] = true;
-                    dropped.others.insert(other);
-                    dropped.culprit = Some(culprit.to_string());
+                if !found.insert(orders.clone()) {
+                    continue;
+                }
+                let what = format!(
+                    "{culprit} drops what is forwarded {which}: packets of hosts behind it vanish"
+                );
+                let remedy = format!("{orders} {KEEP}");
+                if is_all {
+                    findings.add(&FIREWALL, what, remedy);
+                } else {
+                    findings.add_of_others(&FIREWALL, what, remedy);
                 }
             }
         }
-        for (chain, Dropped { ways, others, culprit }) in by_chain {
-            let order = |is_in: bool| {
-                let (in_nft, in_iptables) =
-                    if is_in { ("iifname", "-i") } else { ("oifname", "-o") };
-                chain.remedy(&format!("{in_nft} {device}"), &format!("{in_iptables} {device}"))
-            };
-            let orders: Vec<_> = [true, false]
-                .into_iter()
-                .zip(ways)
-                .filter(|it| it.1)
-                .map(|it| order(it.0))
-                .collect();
-            let way = match ways {
-                [true, true] => "from and to",
-                [true, false] => "from",
-                [false, _] => "to",
-            };
-            let others = others.into_iter().cloned().collect::<Vec<_>>().join(", ");
-            let (culprit, orders) = (culprit.unwrap_or_default(), orders.join("; "));
-            if found.insert(orders.clone()) {
-                findings.add_of_others(
-                    &FIREWALL,
-                    format!("{culprit} drops what is forwarded {way} {device}, beside {others}: packets of hosts \
-                             behind it vanish"),
-                    format!("{orders} {KEEP}"),
-                );
-            }
-        }
+    }
+}
+
+/// Packets known by their interfaces alone.
+#[derive(Clone, Copy)]
+struct Forwarded<'f> {
+    firewalls: &'f Firewalls,
+    is_v4: bool,
+}
+
+impl Forwarded<'_> {
+    /// Who drops what goes from one interface to another, whether it begins a flow or answers.
+    fn dropped(self, from: &str, to: &str) -> Option<(Hook, Culprit)> {
+        self.dropped_if(from, to, Connection::New)
+            .or_else(|| self.dropped_if(from, to, Connection::Answer))
+    }
+
+    fn dropped_if(self, from: &str, to: &str, connection: Connection) -> Option<(Hook, Culprit)> {
+        let packet = Packet {
+            came_by: Some(from.to_owned()),
+            leaves_by: Some(to.to_owned()),
+            connection,
+            ..Packet::unknown(self.is_v4)
+        };
+        self.firewalls.dropped(&packet, Way::Through)
+    }
+
+    /// Whether no flow between two interfaces works, whoever begins it.
+    fn is_cut(self, one: &str, other: &str) -> bool {
+        let works = |from, to| {
+            self.dropped_if(from, to, Connection::New).is_none()
+                && self.dropped_if(to, from, Connection::Answer).is_none()
+        };
+        !works(one, other) && !works(other, one)
     }
 }
 
@@ -174,10 +249,11 @@ fn judge_listening(
     listening: &Listening,
     firewalls: &Firewalls,
     interfaces: &[String],
+    told: &mut Told,
 ) {
     let Listening { service, protocol, at, .. } = *listening;
     let ip = at.ip().to_canonical();
-    let all = if ip.is_loopback() { &["lo".to_owned()][..] } else { interfaces };
+    let all = if ip.is_loopback() { &[LOOPBACK.to_owned()][..] } else { interfaces };
     let packet = |came_by: &String| Packet {
         protocol: Some(protocol),
         destination: Some(ip).filter(|ip| !ip.is_unspecified()),
@@ -185,7 +261,12 @@ fn judge_listening(
         came_by: Some(came_by.clone()),
         ..Packet::unknown(ip.is_ipv4())
     };
-    let Some(culprit) = all_dropped(firewalls, all.iter().map(packet), Hook::Input) else { return };
+    let is_dropped = |packet: &Packet| dropped(firewalls, packet, Way::In);
+    let Some(culprit) = all_dropped(all.iter().map(packet), is_dropped) else { return };
+    // Where nobody can call, answers of those who are called say nothing new.
+    if protocol == protocol::UDP {
+        told.insert((protocol, culprit.chain.clone()));
+    }
     let (port, name) = (at.port(), transport(protocol));
     let order =
         culprit.chain.remedy(&format!("{name} dport {port}"), &format!("-p {name} --dport {port}"));
@@ -219,20 +300,17 @@ fn judge_neighbourly(findings: &mut Findings, neighbourly: &Neighbourly, firewal
         mark: Some(0),
         ..said
     };
-    for (hook, packet, way, in_nft, in_iptables) in [
-        (Hook::Prerouting, &from, "from", "iifname", "-i"),
-        (Hook::Input, &from, "from", "iifname", "-i"),
-        (Hook::Output, &to, "to", "oifname", "-o"),
-        (Hook::Postrouting, &to, "to", "oifname", "-o"),
-    ] {
-        if let Fate::Dropped(culprit) = firewalls.judge(packet, hook) {
+    for (packet, way, said, in_nft, in_iptables) in
+        [(&from, Way::In, "from", "iifname", "-i"), (&to, Way::Out, "to", "oifname", "-o")]
+    {
+        if let Some(culprit) = dropped(firewalls, packet, way) {
             let order = culprit.chain.remedy(
                 &format!("{in_nft} {interface} udp dport {port}"),
                 &format!("{in_iptables} {interface} -p udp --dport {port}"),
             );
             findings.add(
                 &FIREWALL,
-                format!("{culprit} drops UDP port {port} {way} neighbours on {interface}: {service} finds no routes"),
+                format!("{culprit} drops UDP port {port} {said} neighbours on {interface}: {service} finds no routes"),
                 format!("{order} {KEEP}"),
             );
         }
@@ -250,7 +328,7 @@ fn judge_taking(
     let name = transport(*protocol);
     let ports = if ports.is_empty() { &SAMPLES[..] } else { &ports[..ports.len().min(TRIED)] };
     // Packets must pass by each named interface; without names, by any interface.
-    let named: Vec<_> = named.iter().filter(|name| *name != "lo").cloned().collect();
+    let named: Vec<_> = named.iter().filter(|name| *name != LOOPBACK).cloned().collect();
     let groups: Vec<&[String]> = match &named[..] {
         [] => vec![interfaces],
         some => some.chunks(1).collect(),
@@ -279,7 +357,11 @@ fn judge_taking(
             {
                 let packets =
                     group.iter().map(|name| Packet { mark: its_mark, ..packet(name, port) });
-                if let Some(culprit) = all_dropped(firewalls, packets, hook)
+                let is_dropped = |packet: &Packet| match firewalls.judge(packet, hook) {
+                    Fate::Dropped(culprit) => Some(culprit),
+                    Fate::Passes | Fate::MayBeDropped(_) => None,
+                };
+                if let Some(culprit) = all_dropped(packets, is_dropped)
                     && found.insert(culprit.to_string())
                 {
                     let order = culprit.chain.remedy(&order.0, &order.1);
@@ -304,13 +386,14 @@ fn judge_taking(
     }
 }
 
-/// Judges packets of this host itself, and their answers; `told` has the chains of answers already reported.
+/// Judges packets of this host itself, and their answers.
 fn judge_call(
     findings: &mut Findings,
     needs: &Needs,
     call: &Call,
     firewalls: &Firewalls,
-    told: &mut BTreeSet<ChainName>,
+    interfaces: &[String],
+    told: &mut Told,
 ) {
     let Call { whom, peer, protocol, to, port, mark } = call;
     let is_v4 = to.is_none_or(|to| to.is_ipv4());
@@ -350,45 +433,95 @@ fn judge_call(
         mark: Some(*mark),
         ..Packet::unknown(is_v4)
     };
-    for hook in [Hook::Output, Hook::Postrouting] {
-        if let Fate::Dropped(culprit) = firewalls.judge(&sent, hook) {
-            let what = format!("{culprit} drops what this host sends to {whom}{place}");
-            tell(what, &culprit, words("daddr", 'd'));
-        }
+    // Where it can be one of many, by whichever interface.
+    let leaving = interface.as_ref().map_or(interfaces, std::slice::from_ref);
+    let leaving =
+        leaving.iter().map(|name| Packet { leaves_by: Some(name.clone()), ..sent.clone() });
+    if let Some(culprit) = all_dropped(leaving, |packet| dropped(firewalls, packet, Way::Out)) {
+        let what = format!("{culprit} drops what this host sends to {whom}{place}");
+        tell(what, &culprit, words("daddr", 'd'));
     }
-    let is_tcp = *protocol == protocol::TCP;
     let answer = Packet {
         protocol: Some(*protocol),
         source: *to,
         source_port: *port,
         came_by: interface,
         // Without ports, either end may begin.
-        connection: if is_tcp { Connection::Answer } else { Connection::New },
+        connection: if *protocol == protocol::GRE { Connection::New } else { Connection::Answer },
         ..Packet::unknown(is_v4)
     };
-    // By UDP, answers come to a socket that listens.
-    if *protocol != protocol::UDP
-        && let Fate::Dropped(culprit) = firewalls.judge(&answer, Hook::Input)
-        && told.insert(culprit.chain.clone())
+    let is_tcp = *protocol == protocol::TCP;
+    if let Some(culprit) = dropped(firewalls, &answer, Way::In)
+        && !told.contains(&(*protocol, culprit.chain.clone()))
     {
-        let order = match is_tcp {
-            true => {
-                let state = "established,related";
-                (
-                    format!("ct state {state}"),
-                    format!("-m conntrack --ctstate {}", state.to_uppercase()),
-                )
-            }
-            false => words("saddr", 's'),
-        };
+        // One order lets answers of all by TCP pass.
+        let order = if is_tcp { of_answers() } else { words("saddr", 's') };
+        told.extend(is_tcp.then(|| (*protocol, culprit.chain.clone())));
         tell(format!("{culprit} drops what {whom}{place} sends to this host"), &culprit, order);
     }
     if *mark != 0
         && let Some((culprit, _)) = firewalls.marks(&sent, Hook::Output, i64::MIN)
-        && told.insert(culprit.chain.clone())
+        && told.insert((0, culprit.chain.clone()))
     {
         tell_marking(findings, &culprit, "of packets that this host sends by itself");
     }
+}
+
+/// Answers to those who call this host: clients whose connections a service takes, and other gateways.
+fn judge_answers(
+    findings: &mut Findings,
+    needs: &Needs,
+    firewalls: &Firewalls,
+    interfaces: &[String],
+) {
+    let answer = |source: Option<IpAddr>, port, is_v4| Packet {
+        protocol: Some(protocol::TCP),
+        source,
+        source_port: port,
+        came_by: Some(String::new()),
+        connection: Connection::Answer,
+        ..Packet::unknown(is_v4)
+    };
+    let takings = needs.takings.iter().filter(|it| it.protocol == protocol::TCP);
+    let clients = takings.flat_map(|it| {
+        let probed = it.networks.iter().take(TRIED).filter_map(|to| probes(*to).first().copied());
+        let answers = probed.map(move |source| Packet {
+            mark: Some(timewait::LED.value()),
+            ..answer(Some(source), None, source.is_ipv4())
+        });
+        let named: Vec<_> = it.interfaces.iter().filter(|name| *name != LOOPBACK).collect();
+        let named = if named.is_empty() { interfaces.iter().collect() } else { named };
+        answers.map(move |packet| (it.service, packet, named.clone()))
+    });
+    let listening = needs.listening.iter().filter(|it| it.protocol == protocol::TCP);
+    let callers = listening.filter_map(|it| {
+        let ip = it.at.ip().to_canonical();
+        let source = Some(ip).filter(|ip| !ip.is_unspecified());
+        let packet = answer(source, Some(it.at.port()), ip.is_ipv4());
+        (!ip.is_loopback()).then(|| (it.service, packet, interfaces.iter().collect::<Vec<_>>()))
+    });
+    let mut told = BTreeSet::new();
+    for (service, packet, names) in clients.chain(callers) {
+        let leaving =
+            names.iter().map(|name| Packet { leaves_by: Some((*name).clone()), ..packet.clone() });
+        if let Some(culprit) = all_dropped(leaving, |it| dropped(firewalls, it, Way::Out))
+            && told.insert(culprit.chain.clone())
+        {
+            let (in_nft, in_iptables) = of_answers();
+            let order = culprit.chain.remedy(&in_nft, &in_iptables);
+            findings.add(
+                &FIREWALL,
+                format!("{culprit} drops what {service} answers to those who call it"),
+                format!("{order} {KEEP}"),
+            );
+        }
+    }
+}
+
+/// Words of an order for answers, in nftables and in iptables.
+fn of_answers() -> (String, String) {
+    let state = "established,related";
+    (format!("ct state {state}"), format!("-m conntrack --ctstate {}", state.to_uppercase()))
 }
 
 fn tell_marking(findings: &mut Findings, culprit: &Culprit, which: &str) {
@@ -400,15 +533,19 @@ fn tell_marking(findings: &mut Findings, culprit: &Culprit, which: &str) {
     );
 }
 
+/// Who drops a packet for certain on its way.
+fn dropped(firewalls: &Firewalls, packet: &Packet, way: Way) -> Option<Culprit> {
+    firewalls.dropped(packet, way).map(|(_, culprit)| culprit)
+}
+
 /// Who drops all of some packets for certain: whoever drops the first.
 fn all_dropped(
-    firewalls: &Firewalls,
     packets: impl Iterator<Item = Packet>,
-    hook: Hook,
+    dropped: impl Fn(&Packet) -> Option<Culprit>,
 ) -> Option<Culprit> {
     let mut first = None;
     for packet in packets {
-        let Fate::Dropped(culprit) = firewalls.judge(&packet, hook) else { return None };
+        let culprit = dropped(&packet)?;
         first.get_or_insert(culprit);
     }
     first
@@ -435,9 +572,11 @@ mod tests {
         let config = crate::config::Config::parse("a.toml", config).unwrap();
         // The routes of the testing host do not count.
         let needs = Needs { ways: BTreeMap::new(), ..Needs::of(&config) };
+        let all = ["lan0", "docker0"].map(str::to_owned).to_vec();
+        let interfaces = Interfaces { behind: [all.clone(), all.clone()], all };
         let mut findings = Findings::default();
         let firewalls = Firewalls::of_nft(&serde_json::from_str(ruleset).unwrap());
-        judge(&mut findings, &needs, &firewalls, &["lan0".to_owned(), "docker0".to_owned()]);
+        judge(&mut findings, &needs, &firewalls, &interfaces);
         findings.0.into_iter().map(|it| (it.kind.code, it.what, it.remedy)).collect()
     }
 
@@ -461,33 +600,115 @@ mod tests {
         let port = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": 51900}}"#;
 
         let all = found(&ruleset(&port.replace("51900", "22")));
-        assert_eq!(all.len(), 2, "{all:?}");
-        let forwarded = "the policy of chain inet filter forward drops what is forwarded from and to trackway-nc0, beside \
-                         docker0, lan0: ";
-        assert!(all[0].1.starts_with(forwarded), "{all:?}");
-        assert!(all[1].1.contains("UDP port 51900"), "{all:?}");
-        assert_eq!(found(&ruleset(port)).len(), 1);
-        let in_forward = |rule: &str| {
-            found(&ruleset(rule).replace(r#""chain": "more""#, r#""chain": "forward""#))[0]
-                .1
-                .clone()
-        };
-        // A rule for another state of connections lets nothing new pass, one for other hosts perhaps.
-        let state = r#"{"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established", "related"]}}"#;
-        assert!(in_forward(state).starts_with(forwarded));
-        let source = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "10.1.0.1"}}"#;
-        assert!(in_forward(source).contains("UDP port"), "{}", in_forward(source));
-        let device = r#"{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "trackway*"}}"#;
-        assert!(in_forward(device).contains("is forwarded to trackway-nc0, beside"));
-        // A rule of Docker's, for packets to Docker's own bridge only.
-        let docker = r#"{"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "docker0"}},
-                        {"xt": {"type": "match", "name": "conntrack"}}"#;
-        assert!(
-            in_forward(docker).contains("from and to trackway-nc0, beside docker0, lan0"),
-            "{}",
-            in_forward(docker)
-        );
+        assert_eq!(all.len(), 3, "{all:?}");
+        let forwarded = "the policy of chain inet filter forward drops what is forwarded";
+        for (told, other) in all.iter().zip(["docker0", "lan0"]) {
+            let between = format!("{forwarded} between trackway-nc0 and {other}: ");
+            assert!(told.1.starts_with(&between), "{all:?}");
+        }
+        assert!(all[2].1.contains("UDP port 51900"), "{all:?}");
+        assert_eq!(found(&ruleset(port)).len(), 2);
         assert_eq!(found(&ruleset(port).replace(r#""filter""#, r#""trackway""#)), []);
+    }
+
+    #[test]
+    fn forwarding_is_told_of_where_no_flow_works_and_nobody_decided_so() {
+        let interface = |way: &str, name: &str| {
+            format!(
+                r#"{{"match": {{"op": "==", "left": {{"meta": {{"key": "{way}"}}}}, "right": "{name}"}}}}"#
+            )
+        };
+        let answers = r#"{"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established", "related"]}}"#;
+        let [from_lan, to_lan] = ["iifname", "oifname"].map(|way| interface(way, "lan0"));
+        let [from_us, to_us] = ["iifname", "oifname"].map(|way| interface(way, "trackway*"));
+        let [from_docker, to_docker] = ["iifname", "oifname"].map(|way| interface(way, "docker0"));
+        let source = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "10.1.0.1"}}"#;
+        let told = |rules: &[String]| {
+            let rule = |it: &String| {
+                format!(
+                    r#", {{"rule": {{"family": "inet", "table": "filter", "chain": "forward", "expr": [{it}, {{"accept": null}}]}}}}"#
+                )
+            };
+            let rules = rules.iter().map(rule).collect::<String>();
+            let ruleset = DROPPING
+                .replace("RULE", r#"{"counter": null}"#)
+                .replace("}]}}]}", &format!("}}]}}}}{rules}]}}"));
+            let found = found_for(TUNNEL, &ruleset).into_iter();
+            let which = |what: &str| {
+                what.split("is forwarded ").nth(1)?.split(':').next().map(str::to_owned)
+            };
+            found.filter_map(|(_, what, remedy)| Some((which(&what)?, remedy))).collect::<Vec<_>>()
+        };
+        let ways = |rules: &[String]| told(rules).into_iter().map(|it| it.0).collect::<Vec<_>>();
+        let both = |one: &str, other: &str| format!("{one}, {other}");
+        let all = ["between trackway-nc0 and docker0", "between trackway-nc0 and lan0"];
+
+        assert_eq!(ways(&[]), all);
+        assert_eq!(ways(&[answers.to_owned()]), all);
+        // One who names the device has decided for all interfaces, and who lets nothing back has not.
+        assert_eq!(ways(&[both(&from_lan, &to_us), both(&from_us, &to_lan)]), [""; 0]);
+        assert_eq!(
+            ways(std::slice::from_ref(&from_us)),
+            ["from docker0 to trackway-nc0", "from lan0 to trackway-nc0"]
+        );
+        // Calls by one side alone are a flow; as Docker writes it, they say nothing of others.
+        assert_eq!(ways(&[answers.to_owned(), from_lan.clone()]), all[..1]);
+        assert_eq!(ways(&[both(&to_docker, answers), from_docker]), all[1..]);
+        assert_eq!(ways(&[source.to_owned()]), [""; 0], "for some hosts, perhaps");
+        let (_, remedy) = &told(&[])[1];
+        let order = "nft insert rule inet filter forward iifname";
+        let orders = format!(
+            "{order} lan0 oifname trackway-nc0 accept; {order} trackway-nc0 oifname lan0 accept ("
+        );
+        assert!(remedy.starts_with(&orders), "{remedy}");
+    }
+
+    #[test]
+    fn what_is_dropped_before_it_is_routed_is_found() {
+        let told = |config: &str, test: &str| {
+            let accepting = DROPPING.replace(r#""policy": "drop""#, r#""policy": "accept""#);
+            let early = accepting.replace(r#""hook": "input""#, r#""hook": "prerouting""#);
+            let ruleset =
+                early.replace("RULE", test).replace(r#", {"accept": null}"#, r#", {"drop": null}"#);
+            found_for(config, &ruleset).into_iter().map(|it| it.1).collect::<Vec<_>>()
+        };
+        let field = |protocol: &str, field: &str, right: &str| {
+            format!(
+                r#"{{"match": {{"op": "==", "left": {{"payload": {{"protocol": "{protocol}", "field": "{field}"}}}}, "right": {right}}}}}"#
+            )
+        };
+        let device = r#"{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "trackway-nc0"}}"#;
+        let gre =
+            "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.9\"\nto = [\"10.4.0.0/16\"]\n";
+
+        for (config, test, expected) in [
+            (TUNNEL, field("udp", "dport", "51900"), "drops what comes to UDP port 51900"),
+            (
+                TUNNEL,
+                field("udp", "sport", "51900"),
+                "drops what the peer b at 192.0.2.2:51900 sends",
+            ),
+            (
+                TUNNEL,
+                field("ip", "saddr", r#""192.0.2.2""#),
+                "drops what the peer b at 192.0.2.2:51900 sends",
+            ),
+            (
+                gre,
+                field("ip", "protocol", r#""gre""#),
+                "drops what the router of [[gre]] at 192.0.2.9 sends",
+            ),
+        ] {
+            let told = told(config, &test);
+            assert_eq!(told.len(), 1, "{test}: {told:?}");
+            assert!(told[0].contains(expected), "{test}: {told:?}");
+        }
+        let forwarded = told(TUNNEL, device);
+        assert!(
+            forwarded[0].contains("is forwarded from trackway-nc0 to docker0"),
+            "{forwarded:?}"
+        );
+        assert_eq!(told(TUNNEL, &field("udp", "dport", "53")), [""; 0]);
     }
 
     #[test]

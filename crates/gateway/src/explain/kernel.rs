@@ -12,12 +12,9 @@ use nix::net::if_::if_nametoindex;
 
 use super::{Explanation, Outcome, Question};
 use crate::doctor;
-use crate::firewalls::{Connection, Fate, Firewalls, Hook, Packet};
+use crate::firewalls::{Connection, Fate, Firewalls, Hook, LOOPBACK, Packet, Seen, Way};
 use crate::linux::routes::{NextHop, Packets, Routes};
 use crate::linux::{capture, divert};
-
-/// The name of the interface by which this host sends to itself.
-const LOOPBACK: &str = "lo";
 
 /// The firewall mark by which a service without a device leads packets of others to this host.
 fn taking_mark(service: &str) -> Option<u32> {
@@ -38,50 +35,6 @@ pub(super) struct Passage {
     pub(super) hop: NextHop,
     /// Whether the kernel refuses what comes by that interface.
     is_refused: bool,
-}
-
-/// How the flow passes this host.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Way {
-    /// To a program of this host, or to a service that takes packets in their destination's name.
-    In,
-    /// From this host to others.
-    Out,
-    /// From this host to itself, or to such a service.
-    Within,
-    /// Between others.
-    Through,
-}
-
-/// An interface as a firewall's hook sees it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Seen {
-    Nothing,
-    Loopback,
-    /// The flow's own interface.
-    Own,
-}
-
-impl Way {
-    /// The firewall hooks in the order of the packet, each with the incoming and the outgoing interface there.
-    fn hooks(self) -> &'static [(Hook, Seen, Seen)] {
-        use Seen::{Loopback, Nothing, Own};
-        match self {
-            Self::In => &[(Hook::Prerouting, Own, Nothing), (Hook::Input, Own, Nothing)],
-            Self::Out => &[(Hook::Output, Nothing, Own), (Hook::Postrouting, Nothing, Own)],
-            Self::Within => &[
-                (Hook::Output, Nothing, Own),
-                (Hook::Postrouting, Nothing, Loopback),
-                (Hook::Prerouting, Loopback, Nothing),
-                (Hook::Input, Loopback, Nothing),
-            ],
-            Self::Through => &[
-                (Hook::Prerouting, Own, Nothing),
-                (Hook::Forward, Own, Own),
-                (Hook::Postrouting, Own, Own),
-            ],
-        }
-    }
 }
 
 impl Question {
@@ -142,11 +95,6 @@ impl Question {
         let firewalls = Firewalls::read();
         let mut connection = Connection::New;
         for (hook, has_come, leaves) in way.hooks() {
-            let seen = |which: Seen, own: Option<String>| match which {
-                Seen::Nothing => Some(String::new()),
-                Seen::Loopback => Some(LOOPBACK.to_owned()),
-                Seen::Own => own,
-            };
             let mark = match (led, hook, has_come) {
                 (None, ..) => Some(0),
                 // The mark is set in the middle of these hooks.
@@ -159,8 +107,8 @@ impl Question {
                 destination: Some(self.destination),
                 source_port: self.ports.map(|(source, _)| source),
                 destination_port: self.ports.map(|(_, destination)| destination),
-                came_by: seen(*has_come, came_by.map(links::name)),
-                leaves_by: seen(*leaves, leaves_by.clone()),
+                came_by: has_come.seen(came_by.map(links::name)),
+                leaves_by: leaves.seen(leaves_by.clone()),
                 mark,
                 returns: returns.filter(|_| !is_own),
                 connection,

@@ -10,6 +10,7 @@
 mod legacy;
 mod nft;
 mod tool;
+mod way;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use base::ip::{Prefix, protocol};
 use host::numbers::Mark;
 
 pub use tool::ask;
+pub use way::{LOOPBACK, Seen, Way};
 
 /// Prefix of our own tables' names.
 const OURS: &str = "trackway";

@@ -222,7 +222,11 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             "sysctl -qw net.ipv4.conf.eth1.forwarding=1",
             "fault: net.ipv4.conf.eth1.forwarding is 0",
         ),
-        (&forward, "nft delete table inet other", "drops what is forwarded from and to"),
+        (
+            &forward,
+            "nft delete table inet other",
+            "drops what is forwarded between trackway-nc0 and lan0",
+        ),
         (
             &output,
             "nft delete table inet other",
