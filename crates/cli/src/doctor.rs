@@ -38,7 +38,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, json } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let mut findings = doctor::examine(&config);
-    findings.extend(doctor::of_running());
+    findings.extend(doctor::of_running(&findings));
     findings.sort_by_key(|it| Reverse(it.kind.severity));
     let mut out = terminal::out();
     if json {

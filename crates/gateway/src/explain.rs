@@ -306,7 +306,7 @@ impl Question {
                 let of_hbh = config.hbh.as_ref().filter(|hbh| hbh.interfaces.contains(&name));
                 let header = of_hbh.map_or(0, |hbh| hbh.core.profile.layout().overhead());
                 let mtu = mtu.map(|mtu| mtu.saturating_sub(header));
-                let why = format!("the kernel's route leads to {name}");
+                let mut why = format!("the kernel's route leads to {name}");
                 if config.ip_client.as_ref().is_some_and(|client| client.device == name) {
                     return Explanation { mtu, obstacle: self.refusal(&passage), ..by_rules };
                 }
@@ -317,6 +317,17 @@ impl Question {
                         "no network of the configuration behind {name} has {destination}"
                     )),
                 };
+                if !matches!(service, "tunnel" | "gre")
+                    && let Some(network) = self.behind_device(config)
+                    // Neighbours are meant to be reached beside a peer for everything.
+                    && (network.bits() > 0 || address != destination)
+                {
+                    let ip = if destination.is_ipv4() { "ip" } else { "ip -6" };
+                    why.push_str(&format!(
+                        ", in clear, past our device for {network}: a longer route or a rule of another program decides \
+                         before, which `{ip} rule` and `{ip} route get {destination}` show"
+                    ));
+                }
                 Explanation { outcome: outcome(service, why, via), mtu, obstacle, ..none }
             }
         }
@@ -352,6 +363,15 @@ impl Question {
             false => "ip",
         };
         (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
+    }
+
+    /// The longest network with the destination among those behind devices of ours.
+    fn behind_device(&self, config: &Config) -> Option<Prefix> {
+        let peers = config.tunnel.iter().flat_map(|it| &it.peers).flat_map(|peer| &peer.routes);
+        let routers = config.gre.iter().flat_map(|it| &it.networks);
+        let nodes = config.ip_client.iter().flat_map(|it| &it.routes).map(|route| &route.to);
+        let all = peers.chain(routers).chain(nodes).filter(|it| it.contains(self.destination));
+        all.max_by_key(|it| it.bits()).copied()
     }
 
     /// The gateway to which the message service carries the flow's datagrams, if the service takes them.

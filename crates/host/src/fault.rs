@@ -97,6 +97,14 @@ pub static OVERRULED: Kind = Kind {
     follows: &["route-missing", "service-down", "interface-missing"],
     delay: LATER,
 };
+/// Longer routes of other programs cover a network.
+pub static COVERED: Kind = Kind {
+    code: "route-covered",
+    severity: Severity::High,
+    meaning: "Longer routes of other programs lead all of a network of ours elsewhere.",
+    follows: &[],
+    delay: LATER,
+};
 /// A table that drops packets in clear is missing.
 pub static UNFENCED: Kind = Kind {
     code: "not-kept-out",
@@ -222,7 +230,7 @@ pub static MTU: Kind = Kind {
 };
 
 /// All kinds.
-pub static KINDS: [&Kind; 22] = [
+pub static KINDS: [&Kind; 23] = [
     &SERVICE,
     &INTERFACE,
     &MISSING,
@@ -230,6 +238,7 @@ pub static KINDS: [&Kind; 22] = [
     &CONTESTED,
     &CLASH,
     &OVERRULED,
+    &COVERED,
     &UNFENCED,
     &SETTING,
     &DISPUTED,

@@ -14,7 +14,7 @@ use crate::run;
 const TABLES: u32 = 1_000;
 const PRIORITIES: u32 = 774;
 /// `FRA_PRIORITY` of the kernel's rule for the main table.
-const MAIN_PRIORITY: u32 = 32_766;
+pub(crate) const MAIN_PRIORITY: u32 = 32_766;
 /// Name of the note.
 const NOTE: &str = run::NOTES[2];
 

@@ -9,12 +9,16 @@ use nix::net::if_::if_nametoindex;
 
 use crate::entry::{
     FIB_RULE_INVERT, FIXED, FRA_DPORT_RANGE, FRA_DST, FRA_FWMARK, FRA_FWMASK, FRA_IIFNAME,
-    FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_SRC, FRA_UID_RANGE, Owner, family, priority,
+    FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_SRC, FRA_UID_RANGE, Owner, everything, family, priority,
 };
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
+use crate::numbers::MAIN_PRIORITY;
 use crate::routes::{NextHop, Packets, Routes};
 
+/// Actions of rules that refuse packets: `FR_ACT_BLACKHOLE`, `FR_ACT_UNREACHABLE` and `FR_ACT_PROHIBIT`
+/// (`linux/fib_rules.h`).
+const REFUSALS: [u8; 3] = [6, 7, 8];
 /// The interface of this host's own packets.
 const LOOPBACK: &str = "lo";
 
@@ -33,6 +37,8 @@ pub struct Chosen {
     pub destination: Option<Prefix>,
     /// The relevant bits of the mark; 0 if the rule is not by mark.
     pub mask: u32,
+    /// Whether the rule itself refuses packets: it is `blackhole`, `unreachable` or `prohibit`.
+    pub is_refusal: bool,
     /// The other properties, without interface and source; the first of each range.
     pub packets: Packets,
 }
@@ -52,7 +58,7 @@ pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen
 
 impl Chosen {
     fn parse(priority: u32, message: Message<'_>) -> Option<Self> {
-        let &[_, to, from, tos, .., f0, f1, f2, f3] = message.fixed::<FIXED>()?;
+        let &[_, to, from, tos, _, _, _, action, f0, f1, f2, f3] = message.fixed::<FIXED>()?;
         let mut its = Self {
             priority,
             is_inverted: u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0,
@@ -60,6 +66,7 @@ impl Chosen {
             source: None,
             destination: None,
             mask: 0,
+            is_refusal: REFUSALS.contains(&action),
             packets: Packets { tos, ..Packets::default() },
         };
         // The first of a range.
@@ -83,6 +90,13 @@ impl Chosen {
             }
         }
         Some(its)
+    }
+
+    /// The destinations for which the rule itself refuses packets, before the main table decides.
+    #[must_use]
+    pub fn refuses(&self, is_v6: bool) -> Option<Prefix> {
+        (self.is_refusal && self.priority < MAIN_PRIORITY)
+            .then(|| self.destination.unwrap_or_else(|| everything(is_v6)))
     }
 
     /// A packet that the rule is for, whatever its mark and destination: of another host where the rule asks for an

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use base::ip::{FlowKey, Prefix, protocol};
 use nix::libc;
 
-use crate::entry::everything;
+use crate::entry::{Owner, everything, family, or_no_table};
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 
@@ -259,6 +259,31 @@ impl Routes {
         self.netlink.ask(&request, |message| next_hop = parse(message, destination))?;
         Ok(next_hop)
     }
+}
+
+/// The networks of other programs' routes in the main table that refuse packets: `blackhole`, `unreachable` and
+/// `prohibit`.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn refusing(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Prefix>> {
+    let mut found = Vec::new();
+    for kind in [libc::RTN_BLACKHOLE, libc::RTN_UNREACHABLE, libc::RTN_PROHIBIT] {
+        let mut fixed = [0; FIXED];
+        (fixed[0], fixed[4], fixed[7]) = (family(is_v6), libc::RT_TABLE_MAIN, kind);
+        let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+        found.extend(or_no_table(netlink.dump(&request, |message, found| {
+            // Older kernels answer with all routes.
+            let Some(&[_, bits, _, _, table, owner, _, its, ..]) = message.fixed::<FIXED>() else {
+                return;
+            };
+            let to = message.attributes(FIXED).find(|(kind, _)| *kind == libc::RTA_DST);
+            let to = to.and_then(|(_, value)| Prefix::new(netlink::address(value)?, bits).ok());
+            let is_asked = its == kind && table == libc::RT_TABLE_MAIN;
+            found.extend(to.filter(|_| is_asked && Owner::of(owner).is_none()));
+        }))?);
+    }
+    Ok(found)
 }
 
 /// Addresses to try the routes of a network with: its first, or several for documentation, because the kernel takes

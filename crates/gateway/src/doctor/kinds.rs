@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use host::fault::{
-    BESIDE, FIREWALL, FORWARDING, INTERFACE, Kind, LISTEN, MTU, NO_ROUTE, REVERSE_PATH, SETTING,
-    Severity,
+    BESIDE, COVERED, FIREWALL, FORWARDING, INTERFACE, Kind, LISTEN, MTU, NO_ROUTE, OVERRULED,
+    REVERSE_PATH, SETTING, Severity,
 };
 
 /// A kind that only an examination finds.
@@ -28,7 +28,7 @@ pub static PERHAPS: Kind =
 pub static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
 
 /// All kinds of findings, the gravest first.
-pub static KINDS: [&Kind; 19] = [
+pub static KINDS: [&Kind; 21] = [
     &RIGHTS,
     &TUN,
     &NFT,
@@ -36,6 +36,8 @@ pub static KINDS: [&Kind; 19] = [
     &INTERFACE,
     &LISTEN,
     &BESIDE,
+    &OVERRULED,
+    &COVERED,
     &SETTING,
     &FORWARDING,
     &FIREWALL,

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::{Prefix, protocol};
 use caps::{CapSet, Capability};
-use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
+use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, OVERRULED, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
@@ -130,9 +130,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
     findings.ways(&needs);
-    if is_running {
-        overrulers::examine(&mut findings, &needs);
-    }
+    overrulers::examine(&mut findings, &needs, is_running);
     findings.versions(config);
     findings.names(&needs);
     findings.clock();
@@ -141,10 +139,10 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.0
 }
 
-/// The faults of the gateway that runs here which no examination finds, such as a node that does not answer; empty without
-/// a gateway, or for who may not ask it.
+/// The faults of the gateway that runs here which the examination has not found, such as a node that does not answer;
+/// empty without a gateway, or for who may not ask it.
 #[must_use]
-pub fn of_running() -> Vec<Finding> {
+pub fn of_running(found: &[Finding]) -> Vec<Finding> {
     if !is_running() {
         return Vec::new();
     }
@@ -154,11 +152,17 @@ pub fn of_running() -> Vec<Finding> {
     let finding = |fault: &Value| {
         let code = fault.get("code")?.as_str()?;
         let kind = host::fault::KINDS.into_iter().find(|kind| kind.code == code)?;
-        let is_found = KINDS.iter().any(|its| its.code == code);
+        let said = fault.get("said")?.as_str()?;
+        // An examination finds rules that decide before routes to our devices; services tell of all other rules.
+        let is_found = if kind == &OVERRULED {
+            found.iter().any(|it| it.kind == kind && said.starts_with(&it.what))
+        } else {
+            KINDS.iter().any(|its| its.code == code)
+        };
         (!is_found).then_some(())?;
         Some(Finding {
             kind,
-            what: fault.get("said")?.as_str()?.to_owned(),
+            what: said.to_owned(),
             remedy:
                 "a fault of the gateway that runs here: `trackway status` shows whether it lasts"
                     .to_owned(),
@@ -178,7 +182,7 @@ fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
     findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs);
-    overrulers::examine(&mut findings, &needs);
+    overrulers::examine(&mut findings, &needs, true);
     // A doubt is no fault.
     findings.0.retain(|it| it.kind != &PERHAPS);
     findings.0

@@ -1,23 +1,32 @@
-//! Finds rules of other programs that lead packets past our devices, before our routes or rules decide.
+//! Finds rules and routes of other programs that lead whole networks past our devices, before our routes decide.
 //!
-//! A longer prefix of others is their right, and no fault. The kernel is asked for this host's own packets, and for one
-//! packet of those that each rule of others chooses; rules by mark are not tried, because who marks packets means it.
+//! A longer route of others into a network is their right, and no fault until such routes together cover the network.
+//! The kernel is asked for this host's own packets, and for one packet of those that each rule of others chooses; rules
+//! by mark are not tried, because who marks packets means it.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::Prefix;
-use host::fault::OVERRULED;
+use host::fault::{COVERED, OVERRULED};
 use host::links;
 use host::netlink::Netlink;
 use host::nft::listed;
 use host::others::{Chosen, others_rules};
 
 use super::{Findings, Needs};
-use crate::linux::routes::{NextHop, Packets, Routes, probes};
+use crate::linux::routes::{NextHop, Packets, Routes, refusing};
 
 /// Networks, and rules of one version of IP, that are tried at most.
 const TRIED: usize = 32;
+/// Longer routes into a network that are followed at most.
+const FOLLOWED: usize = 256;
+/// Routes that are named at most.
+const NAMED: usize = 4;
+/// The first and the last IPv4 address that hosts have.
+const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 0, 0, 0), Ipv4Addr::new(223, 255, 255, 255)];
+/// The part of IPv6 that stands for everything: all addresses given out to hosts of the Internet.
+const GLOBAL: Ipv6Addr = Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0);
+const GLOBAL_BITS: u8 = 3;
 
 /// Packets that a rule of another program is for.
 struct Tried {
@@ -26,38 +35,145 @@ struct Tried {
     /// The priority of the rule; 0 for all packets.
     priority: u32,
     packets: Packets,
+    /// The destinations for which the rule itself refuses packets; none if it leads them somewhere.
+    refuses: Option<Prefix>,
 }
 
-/// Adds such rules, each with the networks that it comes before.
-pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
+/// What comes before our routes to a network.
+enum Before {
+    /// Longer routes of others, all over the network; and whether each of them refuses packets.
+    Longer(Vec<Prefix>, bool),
+    /// At this address no route that is longer than the network.
+    Nothing(IpAddr),
+    /// Longer routes of ours, or more than are followed.
+    Unknown,
+}
+
+/// How packets go past our devices.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Past {
+    /// By another interface.
+    Elsewhere,
+    /// Nowhere.
+    Refused,
+}
+
+/// Adds each such rule that is found, with its networks, and each network that longer routes cover.
+pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) {
     let Ok(mut routes) = Routes::open() else { return };
-    let chosen = chosen(&mut routes, needs);
-    let all = [false, true].map(|is_v6| Tried { is_v6, priority: 0, packets: Packets::default() });
-    let tried: Vec<&Tried> = all.iter().chain(&chosen).collect();
-    let mut found: BTreeMap<(usize, bool), Vec<(Prefix, IpAddr)>> = BTreeMap::new();
+    let Ok(mut netlink) = Netlink::open() else { return };
+    let refused = [false, true].map(|is_v6| refusing(&mut netlink, is_v6).unwrap_or_default());
+    let mut free = Vec::new();
     for &network in needs.networks.iter().take(TRIED) {
-        let mut past = |to: IpAddr| {
-            let mut its = tried.iter().enumerate().filter(|(_, it)| it.is_v6 == to.is_ipv6());
-            its.find_map(|(at, it)| {
-                let hop = past(&mut routes, needs, network, to, &it.packets)?;
-                Some((at, hop == NextHop::Nowhere, to))
-            })
-        };
-        if let Some((at, is_refused, to)) = probes(network).into_iter().find_map(&mut past) {
-            found.entry((at, is_refused)).or_default().push((network, to));
+        let refused = &refused[usize::from(network.address().is_ipv6())];
+        match before(&mut routes, needs, refused, network) {
+            Before::Longer(longer, refuses) => tell_longer(findings, network, &longer, refuses),
+            Before::Nothing(at) => free.push((network, at)),
+            Before::Unknown => {}
         }
     }
-    for ((at, is_refused), networks) in found {
-        tell(findings, &networks, tried[at], is_refused);
+    // Without a gateway there are no routes of ours that rules could come before.
+    if is_running {
+        examine_rules(findings, needs, &mut netlink, &mut routes, &free);
+    }
+}
+
+/// Follows the routes that the kernel chooses all over a network, from its first address to its last.
+fn before(routes: &mut Routes, needs: &Needs, refused: &[Prefix], network: Prefix) -> Before {
+    let is_v4 = network.address().is_ipv4();
+    let (mut at, last) = hosts_of(network);
+    let (mut longer, mut refuses) = (Vec::new(), true);
+    for _ in 0..FOLLOWED {
+        let to = address(at, is_v4);
+        let Ok((hop, bits)) = routes.decided(to, &Packets::default()) else { break };
+        let (bits, is_others) = match hop {
+            NextHop::Here => (bits, false),
+            NextHop::Neighbour { interface, .. } => (bits, is_others(needs, interface)),
+            // The kernel does not say which route refuses.
+            NextHop::Nowhere => {
+                let its = refused.iter().filter(|it| it.contains(to)).map(Prefix::bits);
+                (its.max().unwrap_or(0), true)
+            }
+        };
+        let Some(block) = Prefix::new(to, bits).ok().filter(|_| bits > network.bits()) else {
+            return Before::Nothing(to);
+        };
+        if is_others {
+            longer.push(block.network());
+            refuses &= hop == NextHop::Nowhere;
+        }
+        let end = block.range().1;
+        if end >= last {
+            return match longer.is_empty() {
+                true => Before::Unknown,
+                false => Before::Longer(longer, refuses),
+            };
+        }
+        at = end + 1;
+    }
+    Before::Unknown
+}
+
+/// The first and the last address of a network that hosts can have, as numbers: others have routes of their own.
+fn hosts_of(network: Prefix) -> (u128, u128) {
+    let (first, last) = network.range();
+    let [least, greatest] = match network.address() {
+        IpAddr::V4(_) => HOSTS.map(|it| Prefix::number(it.into())),
+        IpAddr::V6(_) => match Prefix::new(GLOBAL.into(), GLOBAL_BITS) {
+            Ok(global) if network.bits() < GLOBAL_BITS && network.contains(GLOBAL.into()) => {
+                global.range().into()
+            }
+            _ => return (first, last),
+        },
+    };
+    if least > last || greatest < first {
+        return (first, last);
+    }
+    (first.max(least), last.min(greatest))
+}
+
+/// The address with a number, as [`Prefix::number`] has it.
+fn address(number: u128, is_v4: bool) -> IpAddr {
+    let v6 = Ipv6Addr::from_bits(number);
+    v6.to_ipv4_mapped().filter(|_| is_v4).map_or(v6.into(), IpAddr::from)
+}
+
+/// Tries rules for the networks to which no longer route leads at an address.
+fn examine_rules(
+    findings: &mut Findings,
+    needs: &Needs,
+    netlink: &mut Netlink,
+    routes: &mut Routes,
+    networks: &[(Prefix, IpAddr)],
+) {
+    let of_all = |is_v6| Tried { is_v6, priority: 0, packets: Packets::default(), refuses: None };
+    let chosen = chosen(netlink, routes, needs);
+    let mut overruled = Vec::new();
+    for tried in [false, true].map(of_all).iter().chain(&chosen) {
+        let mut led: [Vec<(Prefix, IpAddr)>; 2] = Default::default();
+        for &(network, to) in networks.iter().filter(|(_, to)| to.is_ipv6() == tried.is_v6) {
+            // Rules for some packets say nothing new of networks where none goes by our device.
+            let is_told = overruled.contains(&network) && tried.priority != 0;
+            match past(routes, needs, network, to, tried).filter(|_| !is_told) {
+                Some(Past::Elsewhere) => led[0].push((network, to)),
+                Some(Past::Refused) => led[1].push((network, to)),
+                None => {}
+            }
+        }
+        for (led, how) in led.iter().zip([Past::Elsewhere, Past::Refused]) {
+            if tried.priority == 0 {
+                overruled.extend(led.iter().map(|(network, _)| *network));
+            }
+            tell(findings, led, tried, how);
+        }
     }
 }
 
 /// One packet for each rule of other programs that chooses packets. Packets from our own devices are left out.
-fn chosen(routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
-    let Ok(mut netlink) = Netlink::open() else { return Vec::new() };
+fn chosen(netlink: &mut Netlink, routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
     let mut all = Vec::new();
     for is_v6 in [false, true] {
-        let rules = others_rules(&mut netlink, is_v6).unwrap_or_default();
+        let rules = others_rules(netlink, is_v6).unwrap_or_default();
         // Inverted rules are left out: they are for almost all packets, and so for this host's own, which are tried.
         let chooses = |it: &Chosen| {
             let is_all = it.packets == Packets::default();
@@ -65,9 +181,10 @@ fn chosen(routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
             chooses && it.packets.mark == 0 && !it.is_inverted
         };
         for rule in rules.into_iter().filter(chooses).take(TRIED) {
-            let Some(packets) = rule.example(&mut netlink, routes, is_v6) else { continue };
+            let Some(packets) = rule.example(netlink, routes, is_v6) else { continue };
             if packets.came_by.is_none_or(|interface| is_others(needs, interface)) {
-                all.push(Tried { is_v6, priority: rule.priority, packets });
+                let refuses = rule.refuses(is_v6);
+                all.push(Tried { is_v6, priority: rule.priority, packets, refuses });
             }
         }
     }
@@ -79,44 +196,72 @@ fn is_others(needs: &Needs, interface: u32) -> bool {
     links::existing_name(interface).is_some_and(|name| !needs.devices.contains(&name))
 }
 
-/// Where packets to an address of a network of ours go, if not by our devices.
+/// How packets to an address of a network of ours go past our devices, if they do.
 fn past(
     routes: &mut Routes,
     needs: &Needs,
     network: Prefix,
     to: IpAddr,
-    packets: &Packets,
-) -> Option<NextHop> {
-    let (hop, bits) = routes.decided(to, packets).ok()?;
-    let is_past = match hop {
-        NextHop::Neighbour { interface, .. } => is_others(needs, interface),
+    tried: &Tried,
+) -> Option<Past> {
+    let (hop, bits) = routes.decided(to, &tried.packets).ok()?;
+    let past = match hop {
+        NextHop::Neighbour { interface, .. } if is_others(needs, interface) => Past::Elsewhere,
         // What comes by an interface may be refused for other reasons.
-        NextHop::Nowhere => packets.came_by.is_none(),
-        NextHop::Here => false,
+        NextHop::Nowhere
+            if tried.packets.came_by.is_none()
+                || tried.refuses.is_some_and(|those| those.contains(to)) =>
+        {
+            Past::Refused
+        }
+        NextHop::Neighbour { .. } | NextHop::Nowhere | NextHop::Here => return None,
     };
-    (is_past && bits <= network.bits()).then_some(hop)
+    (bits <= network.bits()).then_some(past)
 }
 
-fn tell(findings: &mut Findings, networks: &[(Prefix, IpAddr)], tried: &Tried, is_refused: bool) {
-    let Some((_, to)) = networks.first() else { return };
-    let names = listed(networks.iter().map(|(network, _)| network));
-    let Tried { is_v6, priority, packets } = tried;
+/// Tells of a rule, and of all networks to which it leads packets past our devices.
+fn tell(findings: &mut Findings, led: &[(Prefix, IpAddr)], tried: &Tried, past: Past) {
+    let Some((_, to)) = led.first() else { return };
+    let Tried { is_v6, priority, packets, .. } = tried;
     let which = match priority {
         0 => String::new(),
         _ => format!(" that the rule of priority {priority} chooses (such as{packets})"),
     };
+    let networks = listed(led.iter().map(|(network, _)| network));
     let ip = if *is_v6 { "ip -6" } else { "ip" };
-    let (becomes, shows) = if is_refused {
+    let (becomes, shows) = match past {
+        Past::Elsewhere => {
+            let shows =
+                format!("`{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads");
+            ("do not go by our device, and may leave in clear: another program's rule", shows)
+        }
         // The kernel does not say whether a rule or a route refuses, nor how long the route's prefix is.
-        let shows = format!("`{ip} rule` or `{ip} route show table all match {to}` shows it");
-        ("are refused: another program's rule, or its route that refuses,", shows)
-    } else {
-        let shows = format!("`{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads");
-        ("do not go by our device, and may leave in clear: another program's rule", shows)
+        Past::Refused => {
+            let shows = format!("`{ip} rule` or `{ip} route show table all match {to}` shows it");
+            ("are refused: another program's rule, or its route that refuses,", shows)
+        }
     };
     findings.add(
         &OVERRULED,
-        format!("packets to {names}{which} {becomes} decides before ours"),
+        format!("packets to {networks}{which} {becomes} decides before ours"),
         format!("{shows}; delete it"),
+    );
+}
+
+/// Tells of longer routes all over a network.
+fn tell_longer(findings: &mut Findings, network: Prefix, longer: &[Prefix], refuses: bool) {
+    let how = match refuses {
+        true => "refuse all packets to",
+        false => "lead past our device, perhaps in clear, all packets to",
+    };
+    let ip = if network.address().is_ipv6() { "ip -6" } else { "ip" };
+    let more = longer.len().saturating_sub(NAMED);
+    let longer = &longer[..longer.len() - more];
+    let orders: Vec<_> = longer.iter().map(|to| format!("{ip} route delete {to}")).collect();
+    let more = if more > 0 { format!(", {more} more") } else { String::new() };
+    findings.add(
+        &COVERED,
+        format!("longer routes of other programs ({}{more}) {how} {network}", listed(longer)),
+        format!("{}; or take {network} from the configuration", orders.join("; ")),
     );
 }

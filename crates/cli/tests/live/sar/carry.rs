@@ -249,6 +249,10 @@ fn a_rule_of_another_program_that_takes_datagrams_is_a_fault() {
     for takes in ["ipproto udp dport 5000", "iif lan0"] {
         net.nets.run(&net.nodes[0], &format!("ip rule add pref 50 {takes} blackhole"));
         assert!(wait_until(SOON, is_told), "{takes}: {}", net.status(0));
+        let doctor = format!("{TRACKWAY} doctor {}", net.file(0).display());
+        let doctor = net.nets.try_run(&net.nodes[0], &doctor).stdout;
+        let doctor = String::from_utf8_lossy(&doctor).into_owned();
+        assert!(doctor.contains("[rule-overruled]"), "{takes}: {doctor}");
         net.nets.run(&net.nodes[0], &format!("ip rule del pref 50 {takes} blackhole"));
         assert!(wait_until(SOON, || !is_told()), "{takes}: {}", net.status(0));
     }

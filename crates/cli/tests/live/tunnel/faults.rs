@@ -289,6 +289,11 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
             "ip rule del pref 50",
             "fault: packets to 10.77.0.2/32 are refused: another program's rule, or its route",
         ),
+        (
+            "ip rule add pref 50 from 10.99.0.2 prohibit",
+            "ip rule del pref 50",
+            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) are refused",
+        ),
     ] {
         for command in comes.split("; ") {
             net.run(0, command);
@@ -323,6 +328,62 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
     let has_group = || net.run(0, "ip -o link show dev trackway-nc0").contains("group 1953658731");
     assert!(wait_until(SOON, has_group), "{}", net.run(0, "ip -o link show dev trackway-nc0"));
     net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.60.0.0/16\", \"0.0.0.0/0\"");
+    net.start_all();
+    net.expect_asked(0, (0, "tunnel: running"));
+    let by = "via 10.9.1.2";
+    let explained = |to: &str| {
+        let asked = format!("{TRACKWAY} explain icmp 10.77.0.1 {to}");
+        String::from_utf8(net.nets.try_run(&net.nodes[0], &asked).stdout).unwrap()
+    };
+
+    for (to, halves, how) in [
+        (
+            "10.60.0.9",
+            [format!("10.60.0.0/17 {by}"), format!("10.60.128.0/17 {by}")],
+            "(10.60.0.0/17, 10.60.128.0/17) lead past our device, perhaps in clear, all packets to 10.60.0.0/16: ip route \
+             delete 10.60.0.0/17; ip route delete 10.60.128.0/17; or take",
+        ),
+        (
+            "198.18.0.9",
+            [format!("128.0.0.0/1 {by}"), format!("0.0.0.0/1 {by}")],
+            "(0.0.0.0/1, 128.0.0.0/1) lead past our device, perhaps in clear, all packets to 0.0.0.0/0",
+        ),
+        (
+            "",
+            ["blackhole 10.60.0.0/17".to_owned(), "unreachable 10.60.128.0/17".to_owned()],
+            "(10.60.0.0/17, 10.60.128.0/17) refuse all packets to 10.60.0.0/16",
+        ),
+    ] {
+        for half in &halves {
+            net.run(0, &format!("ip route add {half}"));
+        }
+        net.expect_asked(0, (3, how));
+        // One alone is the right of others, and `explain` tells of it.
+        net.run(0, &format!("ip route del {}", halves[1]));
+        net.expect_asked(0, (0, "tunnel: running"));
+        let said = explained(to);
+        assert!(to.is_empty() || said.contains("in clear, past our device for"), "{said}");
+        net.run(0, &format!("ip route del {}", halves[0]));
+        let said = explained(to);
+        assert!(!said.contains("in clear, past our device"), "{said}");
+    }
+    net.run(0, "ip route add default via 10.9.1.2 table 99");
+    net.run(0, "ip rule add pref 50 table 99");
+    let all = "packets to 0.0.0.0/0, 10.60.0.0/16, 10.77.0.2/32 do not go by our device, and may leave in clear";
+    net.expect_asked(0, (3, all));
+    // The examination finds the rule too: `doctor` tells of it once.
+    let file = net.nets.folder().join("0.toml");
+    let doctor = net.try_run(0, &format!("{TRACKWAY} doctor {}", file.display()));
+    assert_eq!(doctor.matches("[rule-overruled]").count(), 1, "{doctor}");
+    net.run(0, "ip rule del pref 50");
+    net.expect_asked(0, (0, "tunnel: running"));
 }
 
 #[test]
