@@ -480,6 +480,13 @@ pub fn accept_own_sources(device: &str) -> Result<(), String> {
     })
 }
 
+/// Whether an interface is a modem's of a mobile network, which asks for no neighbours although it looks like Ethernet.
+#[must_use]
+pub fn is_modem(name: &str) -> bool {
+    let said = std::fs::read_to_string(format!("/sys/class/net/{name}/uevent"));
+    said.is_ok_and(|said| said.lines().any(|line| line == "DEVTYPE=wwan"))
+}
+
 fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {
     let mut fixed = [0; LINK_FIXED];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -290,13 +290,21 @@ impl Findings {
         if let Ok(Some(account)) = chosen
             && let Some(folder) = closed_folder(config, &account)
         {
+            // Such as /run or /var/lib, which is for all programs.
+            let is_shared = folder.components().count() <= 3;
             let folder = folder.display();
+            let remedy = if is_shared {
+                "set sar.socket to a file in a folder that is not there yet: the gateway makes it"
+                    .to_owned()
+            } else {
+                format!("chown {} {folder}", account.uid)
+            };
             self.add(
                 &RIGHTS,
                 format!(
                     "the gateway will run as {account}, which may make no files in {folder}, where sar.socket is"
                 ),
-                format!("chown {} {folder}", account.uid),
+                remedy,
             );
         }
     }
@@ -503,6 +511,7 @@ impl Findings {
                     let state = LinkState::read(&mut netlink, &name).ok().flatten();
                     let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
                     if state.as_ref().is_some_and(|it| it.is_mute)
+                        && !links::is_modem(&name)
                         && !links::is_resolved(&mut netlink, interface, next_hop)
                     {
                         add(

@@ -40,10 +40,11 @@ pub struct Came {
 }
 
 /// Why nodes to which no route leads are not heard on an interface with this address, and what to do, if so: a reverse
-/// path filter drops what comes from them, so that the first hello never arrives.
+/// path filter drops what comes from them, so that the first hello never arrives. The filter of the interface alone is
+/// switched off at the start of routing.
+#[must_use]
 pub fn deafness(interface: &str, own: Ipv4Addr) -> Option<(String, String)> {
-    let is_off = |of: &str| Settings::read(of, "rp_filter").is_none_or(|value| value == "0");
-    if is_off("all") && is_off(interface) {
+    if Settings::read("all", "rp_filter").is_none_or(|value| value == "0") {
         return None;
     }
     // Any neighbour in the network of the address, if that has more than one.

@@ -10,7 +10,6 @@ use base::time::{Time, earliest};
 use host::fault::{self, Fault};
 use host::fib::{self, Hop};
 use host::links::{self, LinkState};
-use host::nft::listed;
 use host::routes::{NextHop, Packets, Routes};
 use manet::Neighbour;
 use nix::libc;
@@ -199,12 +198,12 @@ impl Routing {
         };
         let first = self.host.routes().into_iter().take(TRIED);
         let ours = first.filter_map(|(to, route)| Some((to, self.hop(&route)?)));
-        let past: Vec<_> = ours.filter(|(to, hop)| is_past(*to, *hop)).map(|(to, _)| to).collect();
-        let example = past.first()?.address();
-        let names = listed(past.iter());
+        let (past, _) = ours.into_iter().find(|(to, hop)| is_past(*to, *hop))?;
+        // Not all of them: a text that changes with each route is a fault that ends and comes again.
+        let example = past.address();
         let said = format!(
-            "packets to {names} do not go by our routes: another program's rule decides before them; `ip rule` and `ip \
-             route get {example}` show it, delete it"
+            "packets, such as those to {past}, do not go by our routes: another program's rule, or its route that \
+             refuses, decides before them; `ip rule` and `ip route show table all match {example}` show it, delete it"
         );
         Some(Fault::new(&fault::OVERRULED, said))
     }
