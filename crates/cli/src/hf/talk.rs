@@ -46,7 +46,7 @@ impl Talk {
         Ok(Some(Self { said }))
     }
 
-    /// What is to be told of it.
+    /// The next line about the talk for the terminal, if there is one.
     pub fn poll(&self) -> Option<String> {
         self.said.try_recv().ok()
     }

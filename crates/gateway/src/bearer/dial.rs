@@ -231,8 +231,8 @@ impl Dial {
         matches!(self.state, State::Up { .. })
     }
 
-    /// The fault of a service that needs this server, which is called `whom` and named by `key` of the configuration; none
-    /// if it serves the service. `trouble` is why the service has left it, if it has.
+    /// The fault of a service without its server; none while the server serves it. `whom` is the server in words, `key`
+    /// the key of the configuration with its address, and `trouble` the reason why the service left the server.
     #[must_use]
     pub fn fault(
         &self,

@@ -28,7 +28,7 @@ pub(crate) struct Call {
     /// The name of the tunnel's peer, if it is one.
     pub(crate) peer: Option<String>,
     pub(crate) protocol: u8,
-    /// The address; none where it can be one of many.
+    /// The destination address; none if there are many possible ones.
     pub(crate) to: Option<IpAddr>,
     /// The port; none where the protocol has none, or any port is possible.
     pub(crate) port: Option<u16>,

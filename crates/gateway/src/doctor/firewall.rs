@@ -78,7 +78,7 @@ type Told = BTreeSet<(u8, ChainName)>;
 /// The interfaces of this host that are not ours.
 struct Interfaces {
     all: Vec<String>,
-    /// Those behind which there may be hosts that use our devices, by IPv4 and by IPv6.
+    /// Interfaces to possible hosts of this site, whose packets go by our devices: for IPv4, then for IPv6.
     behind: [Vec<String>; 2],
 }
 
@@ -217,7 +217,7 @@ struct Forwarded<'f> {
 }
 
 impl Forwarded<'_> {
-    /// Who drops what goes from one interface to another, whether it begins a flow or answers.
+    /// The rule that drops forwarded packets between two interfaces: the first packet of a flow, or answers.
     fn dropped(self, from: &str, to: &str) -> Option<(Hook, Culprit)> {
         self.dropped_if(from, to, Connection::New)
             .or_else(|| self.dropped_if(from, to, Connection::Answer))
@@ -467,7 +467,7 @@ fn judge_call(
     }
 }
 
-/// Answers to those who call this host: clients whose connections a service takes, and other gateways.
+/// Judges answers of this host to clients whose connections a service takes, and to other gateways.
 fn judge_answers(
     findings: &mut Findings,
     needs: &Needs,
@@ -651,7 +651,7 @@ mod tests {
             ways(std::slice::from_ref(&from_us)),
             ["from docker0 to trackway-nc0", "from lan0 to trackway-nc0"]
         );
-        // Calls by one side alone are a flow; as Docker writes it, they say nothing of others.
+        // One side alone may call, and that is a flow. Docker writes such rules for its own interface.
         assert_eq!(ways(&[answers.to_owned(), from_lan.clone()]), all[..1]);
         assert_eq!(ways(&[both(&to_docker, answers), from_docker]), all[1..]);
         assert_eq!(ways(&[source.to_owned()]), [""; 0], "for some hosts, perhaps");

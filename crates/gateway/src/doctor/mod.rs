@@ -139,8 +139,8 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.0
 }
 
-/// The faults of the gateway that runs here which the examination has not found, such as a node that does not answer;
-/// empty without a gateway, or for who may not ask it.
+/// Faults of the running gateway beyond the findings of the examination, such as a silent node. Empty without a running
+/// gateway, or without the right to ask it.
 #[must_use]
 pub fn of_running(found: &[Finding]) -> Vec<Finding> {
     if !is_running() {

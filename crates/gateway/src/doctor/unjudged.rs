@@ -5,7 +5,7 @@ use crate::firewalls::{Firewalls, ask};
 /// Objects of each kind that are named at most.
 const MOST: usize = 4;
 
-/// What may drop packets, each with the command that shows it.
+/// Possible droppers of packets, each with a command to show it.
 pub(crate) fn list(firewalls: &Firewalls) -> Vec<(String, String)> {
     let mut all: Vec<_> = firewalls
         .unjudged()

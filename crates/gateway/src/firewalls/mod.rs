@@ -35,7 +35,7 @@ pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
     /// What could not be read, each with the remedy.
     unread: Vec<(String, String)>,
-    /// Chains that drop packets at hooks which we do not judge, such as the hooks of devices.
+    /// Chains that drop packets at hooks without a judgement of ours, such as hooks of devices.
     unjudged: Vec<ChainName>,
 }
 

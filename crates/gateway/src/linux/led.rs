@@ -166,7 +166,7 @@ impl Led {
         }
     }
 
-    /// For each rule of other programs before ours: its destinations, if it names any, and a packet of ours that fits it.
+    /// Each rule of other programs before ours, as its destinations (if it names any) and a fitting packet of ours.
     fn rules_before(&mut self, is_v6: bool) -> Vec<(Option<Prefix>, Packets)> {
         let (mark, last) = (self.lead.mark.value(), self.lead.priority());
         let its = self.lead.protocol;

@@ -39,9 +39,9 @@ pub struct Came {
     pub ttl: u8,
 }
 
-/// Why nodes to which no route leads are not heard on an interface with this address, and what to do, if so: a reverse
-/// path filter drops what comes from them, so that the first hello never arrives. The filter of the interface alone is
-/// switched off at the start of routing.
+/// The reason why an interface with this address hears no new nodes, and the remedy; none if it hears them. A reverse
+/// path filter drops packets from nodes without a route, so the first hello of such a node never arrives. Routing
+/// switches off the filter of the interface itself at its start.
 #[must_use]
 pub fn deafness(interface: &str, own: Ipv4Addr) -> Option<(String, String)> {
     if Settings::read("all", "rp_filter").is_none_or(|value| value == "0") {
