@@ -303,14 +303,20 @@ pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
 
 /// Removes a table; returns whether there was one.
 fn remove(table: &str) -> io::Result<bool> {
-    let request = Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET))
-        .with(nft::NFTA_TABLE, format!("{table}\0").as_bytes());
+    let fixed = nft::fixed(libc::NFPROTO_INET);
+    let [question, order] = [
+        Request::get(nft::kind(NFT_MSG_GETTABLE), &fixed),
+        Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &fixed),
+    ]
+    .map(|request| request.with(nft::NFTA_TABLE, format!("{table}\0").as_bytes()));
     let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
         // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
         opened => opened?,
     };
-    match netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request) {
+    // The kernel takes some 15 ms for each order, even one that it refuses, and a gateway that starts gives many.
+    let asked = netlink.ask(&question, |_| {});
+    match asked.and_then(|()| netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &order)) {
         Ok(()) => Ok(true),
         // No nftables in this kernel, or no such table: nothing to remove.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
