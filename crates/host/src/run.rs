@@ -58,7 +58,11 @@ fn find_base() -> PathBuf {
     let user = Uid::effective();
     let usual = Path::new(RUN);
     let may_write = |folder: &Path| access(folder, AccessFlags::W_OK).is_ok();
-    if user.is_root() || may_write(usual) || may_write(&usual.join(namespace().to_string())) {
+    // A service manager has made the folder for this user, and makes it so again before the next start: if a gateway
+    // that root starts has taken the folder since, a failed start is better than a socket that nobody looks for.
+    let is_given = env::var_os("RUNTIME_DIRECTORY").is_some_and(|given| given == RUN);
+    let has_own = || may_write(&usual.join(namespace().to_string()));
+    if user.is_root() || is_given || may_write(usual) || has_own() {
         return usual.into();
     }
     match env::var_os("XDG_RUNTIME_DIR") {

@@ -112,7 +112,10 @@ impl Place {
             if base != Path::new(RUN) {
                 make_own(&base, 0o700).with_context(|| said(&base))?;
             }
-            make_own(&own, 0o755).with_context(|| said(&own))?;
+            make_own(&own, 0o755).with_context(|| {
+                let taken = "if a gateway that root has just started took the folder above, starting again helps";
+                format!("{} ({taken})", said(&own))
+            })?;
             Lock::beside(usual, None)?
         };
         sweep(&base);
