@@ -23,13 +23,17 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
+use base::time::Time;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
 use tracing::{info, warn};
 
+use crate::beside::{self, Carried, Wall};
 use crate::desired::DeviceRoutes;
 use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
@@ -38,10 +42,12 @@ use crate::netlink::{Message, Netlink, Request};
 use crate::nft::{self, TableChanges};
 
 const FAMILY: &str = "inet";
+/// How long after the last dropped packet a counter is still said to grow.
+const LASTING: Duration = Duration::from_secs(30);
 /// The verdict of a rule on a packet that would come or leave in clear.
 pub const DROP: &str = "counter name in-clear drop";
-/// Name of the counter for dropped packets.
-const COUNTER: &str = "in-clear";
+/// Names of the counters for dropped packets.
+const COUNTERS: [&str; 2] = ["in-clear", beside::COUNTER];
 /// Prefix of the seal's name: a counter that counts nothing. A hash of the table's content follows.
 const SEAL: &str = "content-";
 const UNDROPPED: &str = "packets that come in clear in the name of peers are not kept out";
@@ -81,6 +87,8 @@ pub struct Content {
     pub undropped: &'static str,
     /// What the kernel must have.
     pub needs: &'static str,
+    /// Carried packets of the service, for which the table has a [`Wall`].
+    pub carried: Option<Carried>,
 }
 
 /// The table of a service.
@@ -90,8 +98,9 @@ pub(crate) struct Fence {
     table: &'static str,
     /// None if nothing is dropped yet.
     content: Option<Content>,
-    /// Packets that were dropped before this process took the table over.
-    dropped_before: u64,
+    wall: Arc<Wall>,
+    /// Packets that were dropped before this process took the table over, by counter.
+    dropped_before: [u64; COUNTERS.len()],
     /// Why there is no table.
     fault: Option<String>,
 }
@@ -115,14 +124,28 @@ struct Plan {
 impl Fence {
     /// Drops nothing yet.
     pub(crate) fn new(owner: Owner) -> Self {
-        Self { table: owner.table(), content: None, dropped_before: 0, fault: None }
+        Self {
+            table: owner.table(),
+            content: None,
+            wall: Arc::default(),
+            dropped_before: [0; COUNTERS.len()],
+            fault: None,
+        }
     }
 
     /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
     /// `radios`.
     pub(crate) fn follow_devices(&mut self, devices: &[DeviceRoutes], radios: &BTreeSet<String>) {
-        let orders = Plan::of(devices, radios).orders(self.table);
-        self.follow(Content { orders, inherited: Vec::new(), undropped: UNDROPPED, needs: NEEDS });
+        let plan = Plan::of(devices, radios);
+        let orders = plan.orders(self.table);
+        let which = format!("iifname {{ {} }}", nft::interfaces(&plan.devices));
+        self.follow(Content {
+            orders,
+            inherited: Vec::new(),
+            undropped: UNDROPPED,
+            needs: NEEDS,
+            carried: Some(Carried { hook: "forward", which }),
+        });
     }
 
     /// Has this content from now on. Sets begin empty unless an earlier process has left the same table.
@@ -131,6 +154,46 @@ impl Fence {
             self.content = Some(content);
             self.make();
         }
+    }
+
+    /// Carried packets may leave only as this says from now on.
+    pub(crate) fn set_wall(&mut self, wall: Arc<Wall>) {
+        if self.wall == wall {
+            return;
+        }
+        let outcome = self.wall_off(wall);
+        self.note(outcome);
+    }
+
+    /// Changes the wall alone: sets and counters of the table stay.
+    fn wall_off(&mut self, wall: Arc<Wall>) -> anyhow::Result<()> {
+        let Some(content) = self.content.clone().filter(|it| it.carried.is_some()) else {
+            self.wall = wall;
+            return Ok(());
+        };
+        // What others have changed must not get a new seal.
+        self.restore();
+        let seal = self.seal(&content).ok().filter(|_| !self.has_fault());
+        self.wall = wall;
+        let Some(seal) = seal else { return self.replace() };
+        let mut orders = vec![
+            Wall::clear(FAMILY, self.table),
+            format!("delete counter {FAMILY} {} {seal}", self.table),
+        ];
+        orders.extend(self.wall_orders(&content));
+        nft::apply(FAMILY, &orders, content.needs)?;
+        self.add_seal(&content)
+    }
+
+    /// The orders that make the wall.
+    fn wall_orders(&self, content: &Content) -> Vec<String> {
+        let orders = |it| self.wall.orders(FAMILY, self.table, it);
+        content.carried.as_ref().map(orders).unwrap_or_default()
+    }
+
+    /// The wall.
+    pub(crate) fn wall(&self) -> &Wall {
+        &self.wall
     }
 
     /// As [`Self::follow`], but sets keep their elements, and `carry_out` changes the table, together with whatever has
@@ -156,6 +219,7 @@ impl Fence {
             format!("delete counter {FAMILY} {table} {seal}"),
         ];
         orders.extend_from_slice(&content.orders);
+        orders.extend(self.wall_orders(&content));
         carry_out(orders)?;
         let outcome = self.add_seal(&content);
         self.content = Some(content);
@@ -189,9 +253,21 @@ impl Fence {
 
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
+        self.counted().iter().sum()
+    }
+
+    /// Packets that the wall has dropped.
+    pub(crate) fn walled_off(&self) -> u64 {
+        let [_, count] = self.counted();
+        count
+    }
+
+    fn counted(&self) -> [u64; COUNTERS.len()] {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
-        let its = counters.iter().find(|(name, ..)| name == COUNTER);
-        its.map_or(0, |(_, packets, _)| packets.saturating_sub(self.dropped_before))
+        let of = |name| counters.iter().find(|(its, ..)| its == name).map_or(0, |it| it.1);
+        let [(first, before), (second, its_before)] =
+            [(of(COUNTERS[0]), self.dropped_before[0]), (of(COUNTERS[1]), self.dropped_before[1])];
+        [first.saturating_sub(before), second.saturating_sub(its_before)]
     }
 
     /// Why nothing is dropped, for an operator.
@@ -205,9 +281,9 @@ impl Fence {
     /// would carry nothing.
     fn make(&mut self) {
         let is_whole = self.is_whole();
-        self.dropped_before = 0;
+        self.dropped_before = Default::default();
         if is_whole {
-            self.dropped_before = self.dropped();
+            self.dropped_before = self.counted();
         }
         let outcome = if is_whole { Ok(()) } else { self.replace() };
         self.note(outcome);
@@ -230,7 +306,8 @@ impl Fence {
     /// Makes the table, and seals it.
     fn replace(&self) -> anyhow::Result<()> {
         let Some(content) = &self.content else { return Ok(()) };
-        nft::apply(FAMILY, &script(self.table, content), content.needs)?;
+        let script = script(self.table, content, self.wall_orders(content));
+        nft::apply(FAMILY, &script, content.needs)?;
         for set in &content.inherited {
             if let Err(error) = nft::copy_elements(set, nft::TABLE, self.table) {
                 warn!(set, %error, "elements of a table are lost");
@@ -258,7 +335,7 @@ impl Fence {
     /// program may hash differently; then the table is made anew.
     fn seal(&self, made_by: &Content) -> io::Result<String> {
         let mut hasher = DefaultHasher::new();
-        script(self.table, made_by).hash(&mut hasher);
+        script(self.table, made_by, self.wall_orders(made_by)).hash(&mut hasher);
         for (what, kinds) in CONTENT {
             content(self.table, what, kinds)?.hash(&mut hasher);
         }
@@ -266,15 +343,40 @@ impl Fence {
     }
 }
 
+/// Tells whether a counter has grown lately.
+#[derive(Debug, Default)]
+pub struct Growth {
+    last: Option<u64>,
+    until: Time,
+    now: Time,
+}
+
+impl Growth {
+    /// Takes the present value of the counter. Growth counts from the first value on.
+    pub fn follow(&mut self, now: Time, count: u64) {
+        self.now = now;
+        if self.last.replace(count).is_some_and(|last| last < count) {
+            self.until = now + LASTING;
+        }
+    }
+
+    /// Whether the counter has grown, a while before the last call at most.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        self.now < self.until
+    }
+}
+
 /// The orders that make a table, replacing a table of the same name.
-fn script(table: &str, content: &Content) -> Vec<String> {
+fn script(table: &str, content: &Content, wall: Vec<String>) -> Vec<String> {
     let mut orders = vec![
         format!("add table {FAMILY} {table}"),
         format!("delete table {FAMILY} {table}"),
         format!("add table {FAMILY} {table}"),
-        format!("add counter {FAMILY} {table} {COUNTER}"),
     ];
+    orders.extend(COUNTERS.map(|name| format!("add counter {FAMILY} {table} {name}")));
     orders.extend_from_slice(&content.orders);
+    orders.extend(wall);
     orders
 }
 
@@ -403,7 +505,7 @@ impl Plan {
                 );
                 add("prerouting", &rule);
             }
-            let behind = nft::listed(self.widest(is_v4));
+            let behind = nft::listed(nft::widest(&self.networks, is_v4));
             if !behind.is_empty() {
                 add("prerouting", &format!("{name} saddr {{ {behind} }} jump in_name"));
             }
@@ -416,21 +518,6 @@ impl Plan {
             }
         }
         orders
-    }
-
-    /// The networks not contained in another: `nft` takes no address twice.
-    fn widest(&self, is_v4: bool) -> impl Iterator<Item = Prefix> {
-        let its = self.networks.iter().filter(|it| it.address().is_ipv4() == is_v4);
-        let mut sorted: Vec<Prefix> = its.copied().collect();
-        // The order puts each network behind the networks that contain it.
-        sorted.sort_unstable_by_key(|it| (it.address(), it.bits()));
-        let mut widest: Vec<Prefix> = Vec::new();
-        for network in sorted {
-            if !widest.last().is_some_and(|it| it.contains(network.address())) {
-                widest.push(network);
-            }
-        }
-        widest.into_iter()
     }
 }
 
@@ -455,6 +542,7 @@ mod tests {
             "delete table inet trackway_tunnel",
             "add table inet trackway_tunnel",
             "add counter inet trackway_tunnel in-clear",
+            "add counter inet trackway_tunnel gone",
             "add chain inet trackway_tunnel in_name",
             "add chain inet trackway_tunnel prerouting { type filter hook prerouting priority raw; policy accept; }",
             "add rule inet trackway_tunnel in_name fib saddr oif exists fib saddr oifname != { \"trackway-nc0\" } return",
@@ -473,6 +561,21 @@ mod tests {
         ];
         let table = Owner::Tunnel.table();
         let content = Content { orders: plan.orders(table), ..Content::default() };
-        assert_eq!(script(table, &content), expected);
+        assert_eq!(script(table, &content, Vec::new()), expected);
+    }
+
+    #[test]
+    fn a_counter_grows_from_its_second_reading_until_it_has_rested() {
+        let at = |seconds: u64| Time::ZERO + Duration::from_secs(seconds);
+        let mut growth = Growth::default();
+
+        let told = [(0, 7), (5, 7), (10, 8), (39, 8), (40, 8), (45, 9), (74, 3), (75, 3)].map(
+            |(seconds, count)| {
+                growth.follow(at(seconds), count);
+                growth.is_lasting()
+            },
+        );
+
+        assert_eq!(told, [false, false, true, true, false, true, true, false]);
     }
 }

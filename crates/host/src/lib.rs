@@ -10,6 +10,7 @@
 //!   fault      kinds of faults, and which are shown
 //!   fib        the routes of the MANET
 //!   fence      the nftables table of a service against packets in clear, which stays after a crash
+//!   beside     networks next to this host, whose packets must not leave another way once they are gone
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
 //!   routes     where the kernel would send a packet      others   rules of other programs
@@ -19,6 +20,7 @@
 //!   netlink    the kernel's socket      nft    the program of nftables      run    folders below /run
 //! ```
 
+pub mod beside;
 pub mod desired;
 pub mod entry;
 pub mod fault;

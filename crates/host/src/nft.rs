@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use base::budget::Budget;
+use base::ip::Prefix;
 use base::time::Time;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
@@ -101,6 +102,24 @@ pub fn listed(all: impl IntoIterator<Item = impl ToString>) -> String {
 #[must_use]
 pub fn interfaces<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     listed(names.into_iter().map(|name| format!("\"{}\"", name.replace('*', "\\*"))))
+}
+
+/// The networks of a version of IP that are contained in no other one: `nft` takes no address twice in a set.
+pub(crate) fn widest<'n>(
+    networks: impl IntoIterator<Item = &'n Prefix>,
+    is_v4: bool,
+) -> Vec<Prefix> {
+    let its = networks.into_iter().filter(|it| it.address().is_ipv4() == is_v4);
+    let mut sorted: Vec<Prefix> = its.copied().collect();
+    // The order puts each network behind the networks that contain it.
+    sorted.sort_unstable_by_key(|it| (it.address(), it.bits()));
+    let mut widest: Vec<Prefix> = Vec::new();
+    for network in sorted {
+        if !widest.last().is_some_and(|it| it.contains(network.address())) {
+            widest.push(network);
+        }
+    }
+    widest
 }
 
 /// Starts `nft` with pipes for orders and complaints.

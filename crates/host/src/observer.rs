@@ -30,6 +30,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{debug, warn};
 
+use crate::beside::{Beside, Wall};
 use crate::entry::Owner;
 use crate::links;
 use crate::netlink::{self, Message, Monitor, Netlink, Request};
@@ -85,6 +86,7 @@ pub struct Subscription(Arc<Queue>);
 struct Shared {
     queues: Mutex<Vec<Weak<Queue>>>,
     facts: Mutex<Facts>,
+    beside: Mutex<Beside>,
     ways: Mutex<Ways>,
     /// The networks behind each service's devices in its last run: a restarting service still owns these networks.
     networks: Mutex<BTreeMap<u8, BTreeSet<Prefix>>>,
@@ -143,11 +145,13 @@ impl Observer {
         let sockets = Sockets::open().context("cannot hear of changes")?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
-        let facts = Mutex::new(Facts::read().context("cannot ask the kernel")?);
-        let routes = Routes::open().context("cannot ask for routes")?;
+        let facts = Facts::read().context("cannot ask the kernel")?;
+        let mut routes = Routes::open().context("cannot ask for routes")?;
+        let beside = Mutex::new(Beside::new(&facts.addresses, &mut routes));
+        let facts = Mutex::new(facts);
         let ways = Mutex::new(Ways { routes, known: BTreeMap::new() });
         let (queues, networks) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { queues, facts, ways, networks, end });
+        let shared = Arc::new(Shared { queues, facts, beside, ways, networks, end });
         let its = Arc::clone(&shared);
         let thread = thread::Builder::new().name("observer".to_owned());
         let thread = thread.spawn(move || its.hear(sockets)).context("cannot start a thread")?;
@@ -195,6 +199,26 @@ impl Observer {
     pub fn has_way(&self, to: IpAddr) -> bool {
         let Ways { routes, known } = &mut *lock(&self.shared.ways);
         *known.entry(to).or_insert_with(|| routes.towards(to) != NextHop::Nowhere)
+    }
+
+    /// Which packets may leave by no uplink, because networks next to this host are theirs; and how often that has
+    /// changed.
+    pub(crate) fn wall(&self) -> (Arc<Wall>, u64) {
+        let mut beside = lock(&self.shared.beside);
+        (beside.wall(), beside.changes())
+    }
+
+    /// How often the wall may have changed.
+    pub(crate) fn wall_changes(&self) -> u64 {
+        lock(&self.shared.beside).changes()
+    }
+
+    /// Forgets networks that were next to this host, and in which it has no address any more.
+    pub fn forget_networks(&self) {
+        let addresses = lock(&self.shared.facts).addresses.clone();
+        lock(&self.shared.beside).forget(&addresses);
+        // All compare their wishes with the host again.
+        self.shared.each_queue(Queue::lose);
     }
 
     /// The networks behind a service's devices in its last run.
@@ -301,6 +325,9 @@ impl Shared {
         let mut facts = lock(&self.facts);
         notices.iter().for_each(|it| facts.take(Message::new(it.kind, &it.body)));
         drop(facts);
+        let mut beside = lock(&self.beside);
+        notices.iter().for_each(|it| beside.take(Message::new(it.kind, &it.body)));
+        drop(beside);
         lock(&self.ways).known.clear();
         self.pass_on(&notices);
         if is_lossy {
@@ -312,7 +339,11 @@ impl Shared {
     /// Reads all facts anew, and tells everybody that notices were lost.
     fn recover(&self) {
         match Facts::read() {
-            Ok(facts) => *lock(&self.facts) = facts,
+            Ok(facts) => {
+                let Ways { routes, .. } = &mut *lock(&self.ways);
+                lock(&self.beside).note(&facts.addresses, routes);
+                *lock(&self.facts) = facts;
+            }
             Err(error) => warn!(%error, "addresses of this host are not read"),
         }
         lock(&self.ways).known.clear();

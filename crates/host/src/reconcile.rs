@@ -27,11 +27,13 @@ use tracing::{debug, info, warn};
 use crate::desired::DeviceRoutes;
 use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
 use crate::fault::{self, Fault};
-use crate::fence::{self, Content, Fence};
+use crate::fence::{self, Content, Fence, Growth};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
+use crate::nft;
 use crate::observer::{Interest, Observer, Subscription};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
+use crate::routes::Routes;
 use crate::settings::Settings;
 
 /// Kernel notices read before packets have their turn.
@@ -75,6 +77,10 @@ pub struct Reconciler {
     missing: BTreeMap<Entry, String>,
     /// Drops packets that come or leave in clear.
     fence: Fence,
+    /// Whether the wall of the fence has dropped packets lately.
+    walled_off: Growth,
+    /// How often the observer's wall had changed when the fence had it last.
+    wall_changes: u64,
     /// Interfaces of the MANET.
     radios: BTreeSet<String>,
     /// How routes of ours treat other programs' routes.
@@ -164,6 +170,8 @@ impl Reconciler {
             wanted: BTreeSet::new(),
             missing: BTreeMap::new(),
             fence: Fence::new(owner),
+            walled_off: Growth::default(),
+            wall_changes: 0,
             radios,
             precedence,
             loosened: Settings::default(),
@@ -226,6 +234,7 @@ impl Reconciler {
         // Nobody need be told of routes of ours that come first by the configuration.
         self.tell_displaced(displaced.iter().filter(|network| ours.contains(network)), &rivals);
         self.loosen();
+        self.keep_wall();
         self.fence.follow_devices(&self.devices, &self.radios);
         Ok(())
     }
@@ -243,6 +252,7 @@ impl Reconciler {
 
     /// The service's table has this content from now on.
     pub fn fence(&mut self, content: Content) {
+        self.keep_wall();
         self.fence.follow(content);
     }
 
@@ -327,6 +337,7 @@ impl Reconciler {
         }
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.fault());
+        faults.extend(self.walled_off.is_lasting().then(|| self.gone()).flatten());
         faults.extend(self.loosened.faults());
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
@@ -433,6 +444,7 @@ impl Reconciler {
             }
         }
         self.loosen();
+        self.keep_wall();
         let is_fenced_again = self.fence.restore();
         let restored = restored + u64::from(is_fenced_again);
         Ok(Outcome { restored, displaced: displaced.len() as u64, has_addresses: false })
@@ -604,6 +616,28 @@ impl Reconciler {
                 warn!("{why}");
             }
         }
+    }
+
+    /// Carried packets for networks next to this host do not leave another way.
+    fn keep_wall(&mut self) {
+        if let Some(observer) = &self.observer {
+            let (wall, changes) = observer.wall();
+            self.fence.set_wall(wall);
+            self.wall_changes = changes;
+        }
+    }
+
+    /// Packets that should have gone to networks next to this host.
+    fn gone(&self) -> Option<Fault> {
+        let gone = self.fence.wall().gone(&mut Routes::open().ok()?);
+        let (_, interfaces, by) = gone.first()?;
+        let networks = nft::listed(gone.iter().map(|(network, ..)| network));
+        let said = format!(
+            "packets of {} for {networks}, which was next to this host by {interfaces}, would leave by {by} in clear, and are \
+             dropped: `ip link set {interfaces} up`, or plug it in; `trackway reload` forgets networks that are gone for good",
+            self.owner.table(),
+        );
+        Some(Fault::new(&fault::DROPPED, said))
     }
 
     /// Loosens strict reverse path filters of interfaces where the peers' packets may arrive. Without our mark the way
@@ -933,6 +967,7 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
+            of.walled_off.follow(now, of.fence.walled_off());
             if of.has_refused() {
                 self.look_at = earliest(self.look_at, Some(now + RETRY));
             }
@@ -945,6 +980,8 @@ impl Watch {
             addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
             settings |= message.kind == links::RTM_NEWNETCONF;
         });
+        let wall_changes = of.observer.as_ref().map_or(0, |it| it.wall_changes());
+        is_concerned |= of.wall_changes != wall_changes;
         if settings || is_lossy {
             of.loosen();
         }

@@ -6,10 +6,12 @@
 //!                  ├ trackway-hf0: 10.3.0.0/16, fd03::/64       from these networks is false
 //!                  └ trackway-gre0: 10.4.0.0/16, fd04::/64
 //! ```
+//! And packets from behind a device for a network that has gone.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
+use ::gateway::sys::port::{OFFLOAD, Port};
 use nix::sys::signal::Signal;
 
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
@@ -220,4 +222,135 @@ fn a_peer_for_everything_keeps_nobody_out_who_is_no_part_of_it() {
     let (code, said) = net.nets.program(net.program).stop();
     assert_eq!((code, net.tables()), (Some(0), 0), "{said}");
     assert!(net.comes("203.0.113.1"));
+}
+
+/// A host behind a tunnel, and the gateway of a LAN whose default route leads to the other gateway in clear.
+struct Inner {
+    nets: Namespaces,
+    gateway: String,
+    far: String,
+}
+
+impl Inner {
+    fn start() -> Self {
+        let mut nets = Namespaces::new();
+        let [gateway, lan, far] = ["gateway", "lan", "far"].map(|name| nets.add(name));
+        nets.cable((&gateway, "lan0"), (&lan, "eth0"));
+        nets.cable((&gateway, "eth1"), (&far, "eth0"));
+        for (host, interface, addresses) in [
+            (&gateway, "lan0", ["10.50.0.1/24", "fd50::1/64"]),
+            (&lan, "eth0", ["10.50.0.2/24", "fd50::2/64"]),
+            (&gateway, "eth1", ["10.9.0.1/24", "fd09::1/64"]),
+            (&far, "eth0", ["10.9.0.2/24", "fd09::2/64"]),
+        ] {
+            nets.run(host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+            addresses.iter().for_each(|it| nets.address(host, interface, it));
+        }
+        for (host, next) in [(&gateway, ["10.9.0.2", "fd09::2"]), (&lan, ["10.50.0.1", "fd50::1"])]
+        {
+            next.iter()
+                .for_each(|it| drop(nets.run(host, &format!("ip route add default via {it}"))));
+        }
+        nets.run(&gateway, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        let [(key, public), (far_key, far_public)] =
+            ["key", "far"].map(|name| nets.make_key(name).unwrap());
+        for (name, key, peer, endpoint, own, routes) in [
+            (&gateway, key, far_public, "10.9.0.2", 1, "\"10.77.0.2/32\", \"fd77::2/128\""),
+            (
+                &far,
+                far_key,
+                public,
+                "10.9.0.1",
+                2,
+                "\"10.77.0.1/32\", \"10.50.0.0/24\", \"fd50::/64\", \"10.60.0.0/24\"",
+            ),
+        ] {
+            let config = format!(
+                "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.{own}/24\", \"fd77::{own}/64\"]\n\
+                 [[tunnel.peer]]\nname = \"other\"\npublic-key = \"{peer}\"\n\
+                 endpoint = \"{endpoint}:51900\"\nroutes = [{routes}]\n"
+            );
+            nets.start_gateway(name, &format!("tunnel{own}"), &config);
+        }
+        let net = Self { nets, gateway, far };
+        for host in LAN {
+            assert!(wait_until(SOON, || net.answers(host)), "{}", net.nets.status(&net.far));
+        }
+        net
+    }
+
+    /// Whether a host answers to the host behind the tunnel.
+    fn answers(&self, host: &str) -> bool {
+        self.nets.try_run(&self.far, &format!("ping -c 1 -W 1 {host}")).status.success()
+    }
+
+    /// How many of some pings through the tunnel come back out of the gateway in clear.
+    fn in_clear(&self, host: &str) -> usize {
+        let cable = self.nets.within(&self.far, || Port::open("eth0").unwrap());
+        self.nets.try_run(&self.far, &format!("ping -c 5 -i 0.05 -W 0.2 {host}"));
+        let to = match host.parse().unwrap() {
+            IpAddr::V4(it) => it.octets().to_vec(),
+            IpAddr::V6(it) => it.octets().to_vec(),
+        };
+        let mut frame = vec![0; 1 << 16];
+        let mut seen = 0;
+        while let Ok(Some(received)) = cable.receive(&mut frame) {
+            // Destinations stand at the ends of headers.
+            let packet = &frame[OFFLOAD + 14..received.len];
+            seen += usize::from(packet.get(16..20) == Some(&to) || packet.get(24..40) == Some(&to));
+        }
+        seen
+    }
+
+    /// Whether a fault says that packets for a network were dropped.
+    fn tells(&self, network: &str) -> bool {
+        let faults = self.nets.status(&self.gateway)["faults"].clone();
+        faults.as_array().is_some_and(|all| {
+            all.iter().any(|it| {
+                it["code"] == "dropped-in-clear" && it["said"].as_str().unwrap().contains(network)
+            })
+        })
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_came_by_a_tunnel_for_a_network_that_is_gone_does_not_leave_in_clear() {
+    let net = Inner::start();
+    let run = |command: &str| drop(net.nets.run(&net.gateway, command));
+
+    for (host, network) in LAN.iter().zip(["10.50.0.0/24", "fd50::/64"]) {
+        assert!(wait_until(SOON, || net.answers(host)));
+        for goes in ["ip link set lan0 down", "ip address flush dev lan0"] {
+            run(goes);
+
+            assert_eq!(net.in_clear(host), 0, "{goes}");
+            let is_told = wait_until(SOON, || net.in_clear(host) == 0 && net.tells(network));
+            assert!(is_told, "{goes}: {}", net.nets.status(&net.gateway));
+
+            // Link-local addresses come with the interface.
+            run("ip link set lan0 down");
+            run("ip link set lan0 up");
+            for address in ["10.50.0.1/24", "fd50::1/64"] {
+                let _ =
+                    net.nets.try_run(&net.gateway, &format!("ip address add {address} dev lan0"));
+            }
+            let answers = wait_until(SOON, || net.answers(host));
+            assert!(answers, "{host} after {goes}: {}", net.nets.run(&net.gateway, "ip address"));
+        }
+    }
+    // A route that somebody has for the network, or for a part of it, is meant.
+    run("ip address add 10.60.0.1/24 dev lan0");
+    run("ip route add 10.60.0.64/26 via 10.9.0.2");
+    assert!(wait_until(SOON, || net.in_clear("10.60.0.65") > 0));
+    run("ip link set lan0 down");
+    assert_eq!(net.in_clear("10.60.0.2"), 0);
+    assert!(net.in_clear("10.60.0.65") > 0);
+    run("ip route add 10.60.0.0/24 via 10.9.0.2 metric 9");
+    assert!(wait_until(SOON, || net.in_clear("10.60.0.2") > 0));
+    // Gone for good, as its administrator says.
+    run("ip link delete lan0");
+    assert_eq!(net.in_clear("10.50.0.2"), 0);
+    run(&format!("{TRACKWAY} reload"));
+    assert!(wait_until(SOON, || net.in_clear("10.50.0.2") > 0));
 }

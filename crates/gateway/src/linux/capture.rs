@@ -145,7 +145,7 @@ impl Plan {
         ]);
         orders.extend(self.taking(table, |_, _| DROP.to_owned(), DROP));
         let undropped = "datagrams for other gateways leave in clear while S/R stands still";
-        Content { orders, inherited: Vec::new(), undropped, needs: NEEDS }
+        Content { orders, undropped, needs: NEEDS, ..Content::default() }
     }
 
     /// The orders by which a table does `take`, a text for a version of IP and its listener, to incoming packets, and

@@ -12,13 +12,13 @@ use std::iter;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
 use base::time::{Time, earliest};
 use host::fault::{DROPPED, OVERRULED};
-use host::fence::Content;
+use host::fence::{Content, Growth};
 use host::netlink::Netlink;
 use host::nft::{Owned, Told};
 use host::others::{Chosen, others_rules};
@@ -34,8 +34,6 @@ const TRIED: usize = 32;
 /// The pause after a trial, as a multiple of the trial's own time: so trials take 2 % of a processor at most, however often
 /// the host changes.
 const PAUSE: u32 = 50;
-/// How long after the last dropped packet the counter is still said to grow.
-const LASTING: Duration = Duration::from_secs(30);
 
 /// A table, and the rules and routes it relies on.
 pub(crate) struct Led {
@@ -240,7 +238,9 @@ impl Led {
     /// Deviations from what is wanted, in words for an operator.
     pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
         let mut faults = self.kept.faults();
-        if self.dropped.borrow_mut().follow(now, self.dropped()) {
+        let mut dropped = self.dropped.borrow_mut();
+        dropped.follow(now, self.dropped());
+        if dropped.is_lasting() {
             let table = self.owner.table();
             let said = format!(
                 "packets for others come past the diversion of {table}, and are dropped: a route leads answers to an \
@@ -263,23 +263,6 @@ impl Led {
     }
 }
 
-/// Tells whether a counter has grown lately.
-#[derive(Debug, Default)]
-struct Growth {
-    last: Option<u64>,
-    until: Time,
-}
-
-impl Growth {
-    /// Takes the present value of the counter. Growth counts from the first value on.
-    fn follow(&mut self, now: Time, count: u64) -> bool {
-        if self.last.replace(count).is_some_and(|last| last < count) {
-            self.until = now + LASTING;
-        }
-        now < self.until
-    }
-}
-
 impl AsFd for Led {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.either.0.as_fd()
@@ -293,20 +276,4 @@ fn entries(lead: &Lead, networks: &[Prefix]) -> BTreeSet<Entry> {
 
 fn is_ready(fd: BorrowedFd<'_>) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_grows_from_its_second_reading_until_it_has_rested() {
-        let at = |seconds: u64| Time::ZERO + Duration::from_secs(seconds);
-        let mut growth = Growth::default();
-
-        let told = [(0, 7), (5, 7), (10, 8), (39, 8), (40, 8), (45, 9), (74, 3), (75, 3)]
-            .map(|(seconds, count)| growth.follow(at(seconds), count));
-
-        assert_eq!(told, [false, false, true, true, false, true, true, false]);
-    }
 }

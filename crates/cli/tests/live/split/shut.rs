@@ -222,3 +222,26 @@ fn answers_to_a_client_leave_by_no_interface_without_clients() {
     exchange(&mut here, &mut there);
     assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn answers_to_a_client_of_a_network_that_is_gone_do_not_leave_in_clear() {
+    let mut net = net();
+    let near = net.sites.gateways[0].clone();
+    net.nets.run(&near, "ip route add default via 192.0.2.2");
+    for gateway in [0, 1] {
+        net.start(gateway, &format!("[hfpep]\n{}", bearer(gateway, "192.0.2.")));
+    }
+    net.expect_spares();
+    let (mut here, mut there) = net.pair(&net.listen(7));
+
+    net.nets.run(&near, "ip link set lan down");
+    there.write_all(b"again").unwrap();
+    net.expect(0, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
+    net.expect(0, "a fault", |status| status["faults"][0]["code"] == "dropped-in-clear");
+    net.nets.run(&near, "ip link set lan up");
+
+    here.read_exact(&mut [0; 5]).unwrap();
+    exchange(&mut here, &mut there);
+    assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
+}

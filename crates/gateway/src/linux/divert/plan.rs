@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::{Prefix, protocol};
+use host::beside::Carried;
 use host::fence::{Content, DROP};
 use host::nft::{TABLE, interfaces, listed};
 use host::numbers::Mark;
@@ -189,13 +190,14 @@ impl Plan {
         let table = Table::Shut;
         let mut orders = self.base(table);
         orders.extend(self.deciding(table));
+        let ours = [timewait::LED, REFUSED].map(|mark| format!("{mark:#x}"));
+        let ours = format!("meta mark {{ {} }}", listed(ours));
         if !self.interfaces.is_empty() {
             orders.push(table.chain(GUARD, "filter", "postrouting priority mangle"));
-            let ours = [timewait::LED, REFUSED].map(|mark| format!("{mark:#x}"));
             let by: BTreeSet<_> =
                 self.interfaces.iter().cloned().chain([LOOPBACK.to_owned()]).collect();
             let by = interfaces(&by);
-            let answers = format!("meta mark {{ {} }} oifname != {{ {by} }} {DROP}", listed(ours));
+            let answers = format!("{ours} oifname != {{ {by} }} {DROP}");
             orders.push(table.add(GUARD, &answers));
         }
         Content {
@@ -203,6 +205,7 @@ impl Plan {
             inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
             undropped: "connections leave in clear while HF-PEP stands still",
             needs: super::NEEDS,
+            carried: Some(Carried { hook: "postrouting", which: ours }),
         }
     }
 

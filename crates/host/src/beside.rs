@@ -1,0 +1,349 @@
+//! Remembers the networks next to this host. Were one gone, packets for it that a tunnel has brought here would leave by
+//! a default route, in clear.
+//!
+//! ```text
+//!   tunnel ─▶ gateway ─ eth1 ─▶ everywhere else: the default route leads here, so eth1 is an uplink
+//!                └───── lan0 ─▶ 10.50.0.0/24: once lan0 is down, no packets for it leave by eth1
+//! ```
+//! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered: another uplink may take
+//! their place. Where somebody has a route by an uplink to a network, or to a part of it, packets follow the route.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base::ip::Prefix;
+use nix::libc;
+
+use crate::entry::{self, FIXED, Found, Owner};
+use crate::links;
+use crate::netlink::{self, Message, Netlink};
+use crate::nft;
+use crate::routes::{Packets, Routes};
+
+/// Counts the packets that were dropped.
+pub(crate) const COUNTER: &str = "gone";
+const CHAIN: &str = "gone";
+/// Octets of `struct rtnexthop`: its length, flags, weight and the number of the interface.
+const NEXT_HOP: usize = 8;
+
+/// The number of an interface, an address of this host there, and the length of its network's prefix.
+type Place = (u32, IpAddr, u8);
+
+/// The networks that were next to this host since the process began, and the uplinks.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// The names of the interfaces that have, or had, an address in each network.
+    networks: BTreeMap<Prefix, BTreeSet<String>>,
+    /// The lengths of their prefixes.
+    lengths: BTreeSet<u8>,
+    /// The names of interfaces that a default route leads to, or has led to.
+    uplinks: BTreeSet<String>,
+    /// The wall for the present networks, uplinks and routes; none after a change of any.
+    wall: Option<Arc<Wall>>,
+    /// How often something has changed.
+    changes: u64,
+}
+
+/// Packets from a service that may not leave.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct Wall {
+    /// The interfaces by which they may not leave.
+    uplinks: BTreeSet<String>,
+    /// Their destinations, each with the interfaces where it was.
+    networks: BTreeMap<Prefix, BTreeSet<String>>,
+    /// Destinations inside, to which somebody has a route by an uplink: packets for these may leave.
+    led: BTreeSet<Prefix>,
+}
+
+/// Packets that a service has brought here for other hosts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Carried {
+    /// The hook where they leave.
+    pub hook: &'static str,
+    /// The condition for them, in the language of `nft`.
+    pub which: String,
+}
+
+impl Beside {
+    /// Begins with what there is now: `places` are all addresses of this host.
+    pub(crate) fn new(places: &BTreeSet<Place>, routes: &mut Routes) -> Self {
+        let mut beside = Self::default();
+        beside.note(places, routes);
+        beside
+    }
+
+    /// Notes all addresses of this host, and asks to which of their interfaces default routes lead.
+    pub(crate) fn note(&mut self, places: &BTreeSet<Place>, routes: &mut Routes) {
+        self.change();
+        places.iter().for_each(|it| self.note_address(*it));
+        let interfaces: BTreeSet<_> = places.iter().map(|(index, ..)| *index).collect();
+        for index in interfaces {
+            if [true, false].into_iter().any(|is_v4| routes.has_default(index, is_v4)) {
+                links::existing_name(index).into_iter().for_each(|name| self.note_uplink(name));
+            }
+        }
+    }
+
+    /// Notes an address of an interface.
+    fn note_address(&mut self, (index, address, bits): Place) {
+        let is_one_host = bits == if address.is_ipv4() { 32 } else { 128 };
+        let is_link_local = match address {
+            IpAddr::V4(it) => it.is_link_local(),
+            IpAddr::V6(it) => it.is_unicast_link_local(),
+        };
+        if is_one_host || is_link_local || address.is_loopback() {
+            return;
+        }
+        let (Ok(prefix), Some(name)) = (Prefix::new(address, bits), links::existing_name(index))
+        else {
+            return;
+        };
+        self.lengths.insert(bits);
+        if self.networks.entry(prefix.network()).or_default().insert(name) {
+            self.change();
+        }
+    }
+
+    /// Notes what a notice says.
+    pub(crate) fn take(&mut self, message: Message<'_>) {
+        match message.kind {
+            libc::RTM_NEWADDR => {
+                links::address_of(message).into_iter().for_each(|it| self.note_address(it));
+            }
+            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
+                let Some(route) = Found::parse(message).filter(is_of_others) else { return };
+                if message.kind == libc::RTM_NEWROUTE && is_default(&route) {
+                    let names = interfaces(message).into_iter().filter_map(links::existing_name);
+                    names.for_each(|name| self.note_uplink(name));
+                }
+                if self.has_part(&route.to) {
+                    self.change();
+                }
+            }
+            // IPv4's routes go without a word when their interface goes down.
+            libc::RTM_NEWLINK if links::up(message).is_some_and(|(_, is_up)| !is_up) => {
+                self.change();
+            }
+            libc::RTM_DELLINK => self.change(),
+            _ => {}
+        }
+    }
+
+    /// Forgets networks in which this host has no address any more; `places` are all its addresses.
+    pub(crate) fn forget(&mut self, places: &BTreeSet<Place>) {
+        self.networks.clear();
+        self.lengths.clear();
+        places.iter().for_each(|it| self.note_address(*it));
+        self.change();
+    }
+
+    /// How often something has changed: another [`Self::wall`] may follow from it.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What may not leave now.
+    pub(crate) fn wall(&mut self) -> Arc<Wall> {
+        if let Some(wall) = &self.wall {
+            return Arc::clone(wall);
+        }
+        let mut networks = self.networks.clone();
+        networks.retain(|_, names| names.is_disjoint(&self.uplinks));
+        let mut wall = Wall::default();
+        if !networks.is_empty() && !self.uplinks.is_empty() {
+            let led = self.led().unwrap_or_default();
+            networks.retain(|network, _| !led.contains(network));
+            wall = Wall { uplinks: self.uplinks.clone(), networks, led };
+        }
+        let wall = Arc::new(wall);
+        self.wall = Some(Arc::clone(&wall));
+        wall
+    }
+
+    /// The networks or parts of networks to which routes of others lead by an uplink.
+    fn led(&self) -> io::Result<BTreeSet<Prefix>> {
+        let is_uplink =
+            |index| links::existing_name(index).is_some_and(|name| self.uplinks.contains(&name));
+        let mut netlink = Netlink::open()?;
+        let mut led = BTreeSet::new();
+        for is_v6 in [false, true] {
+            let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
+                let route = Found::parse(message).filter(is_of_others);
+                let to = route.map(|it| it.to).filter(|to| self.has_part(to));
+                found.extend(to.filter(|_| interfaces(message).into_iter().any(is_uplink)));
+            });
+            led.extend(entry::or_no_table(found)?);
+        }
+        Ok(led)
+    }
+
+    /// Whether a network is one of those, or part of one.
+    fn has_part(&self, its: &Prefix) -> bool {
+        let wider = self.lengths.range(..=its.bits());
+        let wider = wider.filter_map(|bits| Prefix::new(its.address(), *bits).ok());
+        wider.into_iter().any(|it| self.networks.contains_key(&it.network()))
+    }
+
+    fn note_uplink(&mut self, name: String) {
+        if self.uplinks.insert(name) {
+            self.change();
+        }
+    }
+
+    fn change(&mut self) {
+        self.wall = None;
+        self.changes += 1;
+    }
+}
+
+impl Wall {
+    /// The orders that make its chain and rules in a table.
+    pub(crate) fn orders(&self, family: &str, table: &str, carried: &Carried) -> Vec<String> {
+        let Carried { hook, which } = carried;
+        let mut orders = vec![format!(
+            "add chain {family} {table} {CHAIN} {{ type filter hook {hook} priority mangle; policy accept; }}"
+        )];
+        if self.networks.is_empty() {
+            return orders;
+        }
+        let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&self.uplinks));
+        for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
+            for (networks, verdict) in [
+                (nft::widest(&self.led, is_v4), "accept".to_owned()),
+                (nft::widest(self.networks.keys(), is_v4), format!("counter name {COUNTER} drop")),
+            ] {
+                if !networks.is_empty() {
+                    orders.push(format!(
+                        "add rule {family} {table} {CHAIN} {leaving} {name} daddr {{ {} }} {verdict}",
+                        nft::listed(networks)
+                    ));
+                }
+            }
+        }
+        orders
+    }
+
+    /// The order that removes the rules from a table that has the chain.
+    pub(crate) fn clear(family: &str, table: &str) -> String {
+        format!("flush chain {family} {table} {CHAIN}")
+    }
+
+    /// The networks to which the kernel leads packets by an uplink now, each with the interfaces where it was, and the
+    /// uplink.
+    pub(crate) fn gone(&self, routes: &mut Routes) -> Vec<(Prefix, String, String)> {
+        let led = |(network, names): (&Prefix, &BTreeSet<String>)| {
+            // Some may be this host's own.
+            let hosts = [1, 2, 3].map(|bits| links::beside(network.address(), bits));
+            let by = hosts.into_iter().filter(|it| network.contains(*it)).find_map(|to| {
+                let (hop, bits) = routes.decided(to, &Packets::default()).ok()?;
+                let by = hop.interface().and_then(links::existing_name)?;
+                (bits < network.bits() && self.uplinks.contains(&by)).then_some(by)
+            })?;
+            Some((*network, nft::listed(names), by))
+        };
+        self.networks.iter().filter_map(led).collect()
+    }
+}
+
+/// Whether a route is neither the kernel's for this host itself nor ours.
+fn is_of_others(route: &Found) -> bool {
+    let is_local =
+        matches!(route.kind, libc::RTN_LOCAL | libc::RTN_BROADCAST | libc::RTN_MULTICAST);
+    !is_local && Owner::of(route.protocol).is_none()
+}
+
+/// Whether a route leads everywhere, or to half of everything.
+fn is_default(route: &Found) -> bool {
+    route.to.bits() <= 1 && route.kind == libc::RTN_UNICAST
+}
+
+/// The interfaces to which the route of a message leads.
+fn interfaces(message: Message<'_>) -> Vec<u32> {
+    let mut found = Vec::new();
+    for (kind, value) in message.attributes(FIXED) {
+        match kind {
+            libc::RTA_OIF => found.extend(netlink::number(value)),
+            libc::RTA_MULTIPATH => {
+                let mut rest = value;
+                while let Some(&[low, high, _, _, a, b, c, d]) = rest.first_chunk::<NEXT_HOP>() {
+                    found.push(u32::from_ne_bytes([a, b, c, d]));
+                    let length = usize::from(u16::from_ne_bytes([low, high])).max(NEXT_HOP);
+                    rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The notice of a route of 10.50.0.0/`bits`, or of a default route.
+    fn route(bits: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let family = u8::try_from(libc::AF_INET).unwrap();
+        let kind = libc::RTN_UNICAST;
+        let mut body = vec![family, bits, 0, 0, libc::RT_TABLE_MAIN, libc::RTPROT_BOOT, 0, kind];
+        body.extend([0; 4]);
+        for (kind, value) in attributes {
+            let length = u16::try_from(4 + value.len()).unwrap();
+            body.extend([length.to_ne_bytes(), kind.to_ne_bytes()].concat());
+            body.extend_from_slice(value);
+        }
+        body
+    }
+
+    #[test]
+    fn all_interfaces_of_a_default_route_are_uplinks() {
+        let lo = 1_u32.to_ne_bytes();
+        let hop = |index: [u8; 4]| [&[8, 0, 0, 0][..], &index].concat();
+        let hops = [hop(1_000_000_u32.to_ne_bytes()), hop(lo)].concat();
+        for attributes in [(libc::RTA_OIF, &lo[..]), (libc::RTA_MULTIPATH, &hops)] {
+            let mut beside = Beside::default();
+
+            beside.take(Message::new(libc::RTM_NEWROUTE, &route(0, &[attributes])));
+
+            // The only interface that every host has.
+            assert_eq!(beside.uplinks, ["lo".to_owned()].into(), "{attributes:?}");
+            assert_eq!(beside.changes(), 1);
+        }
+    }
+
+    #[test]
+    fn a_route_to_part_of_a_network_is_a_change_and_no_other_route() {
+        let mut beside = Beside::default();
+        beside.note_address((1, "10.50.0.1".parse().unwrap(), 24));
+        let before = beside.changes();
+        let mut concerns = |bits, to: [u8; 4]| {
+            let body = route(bits, &[(libc::RTA_DST, &to)]);
+            beside.take(Message::new(libc::RTM_NEWROUTE, &body));
+            beside.changes() - before
+        };
+
+        let counts = [(16, [10, 50, 0, 0]), (24, [10, 51, 0, 0]), (24, [10, 50, 0, 0])];
+        assert_eq!(counts.map(|(bits, to)| concerns(bits, to)), [0, 0, 1]);
+        assert_eq!(concerns(32, [10, 50, 0, 9]), 2);
+    }
+
+    #[test]
+    fn a_network_of_an_uplink_is_not_walled_off() {
+        let mut beside = Beside::default();
+        beside.networks.insert("10.9.0.0/24".parse().unwrap(), ["eth1".to_owned()].into());
+        beside.networks.insert("10.50.0.0/16".parse().unwrap(), ["lan0".to_owned()].into());
+        beside.networks.insert("10.50.3.0/24".parse().unwrap(), ["lan1".to_owned()].into());
+        assert_eq!(*beside.wall(), Wall::default());
+
+        beside.note_uplink("eth1".to_owned());
+
+        let carried = Carried { hook: "forward", which: "iifname ours".to_owned() };
+        let expected = [
+            "add chain inet t gone { type filter hook forward priority mangle; policy accept; }",
+            "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop",
+        ];
+        assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+    }
+}
