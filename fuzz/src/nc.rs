@@ -10,7 +10,7 @@ use base::rng::Rng;
 use base::serial::low24;
 use base::time::Time;
 use tunnel::headers::{Compressor, Decompressor, Packing, Place};
-use tunnel::{Config, Tunnel};
+use tunnel::{Config, PATHS, PathId, Tunnel};
 
 const WINDOW: usize = 64;
 const QUEUE: usize = 40_000;
@@ -34,7 +34,8 @@ pub fn tunnel(input: &[u8]) {
                 let (octets, after) = rest.split_at(usize::from(value).min(rest.len()));
                 rest = after;
                 let number = u64::from(value) << (action >> 4 & 7);
-                ends[end].handle_datagram(now, number, value & 1 == 1, octets);
+                let path = PathId::new(usize::from(value) % PATHS).unwrap_or_default();
+                ends[end].handle_datagram(now, path.number(number), value & 1 == 1, octets);
             }
             // An inner packet.
             2..=4 => {
@@ -70,10 +71,15 @@ pub fn tunnel(input: &[u8]) {
                     *number ^= u64::from(value & 1);
                 }
             }
-            _ if value & 1 == 0 => {
-                ends[end].handle_path_changed(now, config.max_mtu, config.overhead);
+            _ => {
+                let path = PathId::new(usize::from(value >> 2) % PATHS).unwrap_or_default();
+                let Config { max_mtu, overhead, .. } = config;
+                match value & 3 {
+                    0 => ends[end].handle_path_changed(now, path, max_mtu, overhead),
+                    1 => ends[end].open_path(now, path, [max_mtu, overhead], value >= 0x80),
+                    _ => ends[end].handle_too_big(now, path, usize::from(value) * 8),
+                }
             }
-            _ => ends[end].handle_too_big(now, usize::from(value) * 8),
         }
         for (to, end) in ends.iter_mut().enumerate() {
             // A driver repeats its calls while a deadline is due.
@@ -84,7 +90,10 @@ pub fn tunnel(input: &[u8]) {
                     assert!(!out.is_empty());
                 }
                 while end.poll_event().is_some() {}
-                while let Some(transmit) = end.poll_transmit(now, &mut out) {
+                let next = |end: &mut Tunnel, out: &mut Vec<u8>| {
+                    end.in_turn().find_map(|path| end.poll_transmit(now, path, out))
+                };
+                while let Some(transmit) = next(end, &mut out) {
                     assert!(out.len() <= config.max_mtu - config.overhead);
                     under_way.push_back((1 - to, transmit.number, out.clone()));
                     assert!(under_way.len() < 10_000, "it sends without end");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::ip::{Spec, protocol};
 use base::rng::Rng;
 use base::time::{Time, earliest};
-use tunnel::{Config, Tunnel};
+use tunnel::{Config, PATHS, PathId, Tunnel};
 
 use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent, To, start};
@@ -104,7 +104,14 @@ impl Cores for Tunnels {
     fn act(&mut self, now: Time, node: usize, rng: &mut Rng) -> Kept {
         if rng.chance(0.05) {
             let Config { max_mtu, overhead, .. } = self.config;
-            self.ends[node].core.handle_path_changed(now, max_mtu, overhead);
+            let place = usize::try_from(rng.below(PATHS as u64)).unwrap_or(0);
+            let path = PathId::new(place).unwrap_or_default();
+            let core = &mut self.ends[node].core;
+            if rng.chance(0.5) {
+                core.open_path(now, path, [max_mtu, overhead], rng.chance(0.3));
+            } else {
+                core.handle_path_changed(now, path, max_mtu, overhead);
+            }
             return Ok(());
         }
         for _ in 0..log_count(rng, BURST) {
@@ -192,7 +199,8 @@ impl Cores for Tunnels {
     fn poll_transmit(&mut self, now: Time, node: usize, out: &mut Vec<u8>) -> Option<Sent> {
         let mut payload = Vec::new();
         let end = &mut self.ends[node];
-        let transmit = end.core.poll_transmit(now, &mut payload)?;
+        let mut paths = end.core.in_turn();
+        let transmit = paths.find_map(|path| end.core.poll_transmit(now, path, &mut payload))?;
         if !end.numbers.insert(transmit.number) {
             self.reused = Some(format!("number: end {node} uses {} again", transmit.number));
         }

@@ -21,9 +21,13 @@
 //!    │         records          │              datagram                  reporter  what was received,
 //!    ├ headers                 understanding  what an older peer        │          and when to say so
 //!    └ parts   long packets                    cannot read               └ overtaken  late, or lost?
-//!   sender    sources, repairs                                          (outlet: headers, parts)
+//!   sender    sources, repairs    proof      of a further path's      (outlet: headers, parts)
+//!    └ loss   of each path        address
 //!   rate      when to send
-//!   loss, reported, silence    what reports say, and what it means when none comes
+//!   reported, silence          what reports say, and what it means when none comes
+//!
+//!   Of each path to the peer: rate, reported, silence, reporter, liveness, mtu, proof. The window of sources is one: what
+//!   one path loses, another makes good.
 //!
 //!   below all: wire, record (octets), pool (buffers), work (budgets), stats, config
 //! ```
@@ -36,10 +40,12 @@ mod kept;
 mod liveness;
 mod loss;
 mod mtu;
+mod number;
 mod outlet;
 mod overtaken;
 mod parts;
 mod pool;
+mod proof;
 mod queue;
 mod rate;
 mod receiver;
@@ -59,5 +65,6 @@ mod wire;
 mod work;
 
 pub use config::{Config, PARAMETERS};
-pub use stats::{Estimates, Stats};
+pub use number::{PATHS, PathId};
+pub use stats::{Estimates, OfPath, Stats};
 pub use tunnel::{Event, Transmit, Tunnel};

@@ -74,6 +74,16 @@ impl Liveness {
         self.is_silent = true;
     }
 
+    /// Whether the peer is doubted.
+    pub fn is_doubted(&self) -> bool {
+        self.is_doubted
+    }
+
+    /// Whether the peer counts as silent.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// When the peer counts as silent unless it is heard.
     pub fn silent_at(&self, rtt: Duration) -> Option<Time> {
         match self.state {

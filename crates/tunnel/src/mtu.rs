@@ -123,6 +123,11 @@ impl Search {
         self.confirmed
     }
 
+    /// Whether no search is under way.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
     /// The greatest packet that is not known to be too long.
     pub fn passing(&self) -> usize {
         self.confirmed.max(self.former)

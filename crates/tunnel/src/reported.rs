@@ -1,4 +1,5 @@
-//! Keeps the totals reported by the peer as numbers that do not wrap, and excludes losses not caused by the path.
+//! Keeps the totals reported by the peer about a path as numbers that do not wrap, and excludes losses not caused by the
+//! path; and the peer's progress with sources.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,8 +16,8 @@ const STUCK: Duration = Duration::from_secs(1);
 /// The most probes remembered individually; a search sends some fifty probes without an answer.
 const REMEMBERED: usize = 64;
 
-/// The totals of the peer, and its progress with sources.
-#[derive(Debug)]
+/// The totals of the peer about a path.
+#[derive(Debug, Default)]
 pub struct Reported {
     /// The peer's clock when the newest datagram came, in microseconds.
     clock: u64,
@@ -29,6 +30,11 @@ pub struct Reported {
     /// The same two without probes that were too long for the path: these count as received.
     counted: (u64, u64),
     probes: Probes,
+}
+
+/// The progress of the peer with sources.
+#[derive(Debug)]
+pub struct Progress {
     /// The first source that the peer misses.
     first_missing: u64,
     /// The time since which the first missing source has not changed although sources were sent.
@@ -36,19 +42,6 @@ pub struct Reported {
 }
 
 impl Reported {
-    pub fn new(now: Time) -> Self {
-        Self {
-            clock: 0,
-            received: 0,
-            marked: 0,
-            runs: 0,
-            counted: (0, 0),
-            probes: Probes::default(),
-            first_missing: 0,
-            stuck_since: now,
-        }
-    }
-
     /// A probe of so many octets was sent; more than `passing` are not known to pass.
     pub fn handle_probe_sent(&mut self, number: u64, size: usize, passing: usize) {
         self.probes.handle_sent(number, size, passing);
@@ -63,9 +56,7 @@ impl Reported {
     /// returns its part for the rate control.
     pub fn handle_report(
         &mut self,
-        now: Time,
         (newest, passing): (u64, usize),
-        first_missing: u64,
         report: &Report,
     ) -> rate::Feedback {
         let grow = |low: u32, bits: u32, before: u64| expand(low, bits, before).max(before);
@@ -79,16 +70,32 @@ impl Reported {
             (self.received + datagrams).min(newest + 1).max(received),
             self.runs.saturating_sub(runs).max(counted_runs),
         );
-        if first_missing > self.first_missing {
-            self.first_missing = first_missing;
-            self.stuck_since = now;
-        }
         rate::Feedback {
             newest,
             newest_at: Duration::from_micros(self.clock),
             delay: report.delay(),
             received: self.counted.0,
             marked: self.marked,
+        }
+    }
+
+    /// The number of datagrams that the peer received, and the number of loss bursts; in both, probes that were
+    /// too long count as received.
+    pub fn counts(&self) -> (u64, u64) {
+        self.counted
+    }
+}
+
+impl Progress {
+    pub fn new(now: Time) -> Self {
+        Self { first_missing: 0, stuck_since: now }
+    }
+
+    /// The peer reports this as the first source that it misses.
+    pub fn handle_report(&mut self, now: Time, first_missing: u64) {
+        if first_missing > self.first_missing {
+            self.first_missing = first_missing;
+            self.stuck_since = now;
         }
     }
 
@@ -100,12 +107,6 @@ impl Reported {
     /// When the peer counts as stuck, unless it makes progress.
     pub fn stuck_at(&self, rtt: Duration) -> Time {
         self.stuck_since + STUCK.max(4 * rtt)
-    }
-
-    /// The number of datagrams that the peer received, and the number of loss bursts; in both, probes that were
-    /// too long count as received.
-    pub fn counts(&self) -> (u64, u64) {
-        self.counted
     }
 
     /// The first source that the peer misses.

@@ -90,6 +90,11 @@ impl Reporter {
         self.next_timeout().is_some_and(|due| due <= now)
     }
 
+    /// The low 32 bits of the greatest number received; `None` before the first.
+    pub fn newest(&self) -> Option<u32> {
+        self.end.checked_sub(1).map(low32)
+    }
+
     /// Whether there is something new to report, even if no report is due yet.
     pub fn has_news(&self, now: Time) -> bool {
         self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Above one half, an equation is sent: the oldest source known to be lost, or a repair over the window
-//! if no source is known to be lost.
+//! if no source is known to be lost. With several paths, `p` and what was sent since are those of each path, and their
+//! sum counts. A source that the report misses because it is still on its way by a slower path is no missing one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use base::time::Time;
 use gf::coefficients::Coefficients;
 
 use super::loss::Loss;
+use super::number::{PATHS, PathId, sequence};
 use super::pool::Pool;
 use super::wire::MAX_REPAIR_WINDOW;
 
@@ -45,14 +47,11 @@ pub struct Sender {
     sources: VecDeque<Source>,
     /// Memory of the sources, in octets.
     held: usize,
-    /// What each datagram from number `log_start` on carried.
-    log: VecDeque<Carried>,
-    log_start: u64,
-    /// The numbers of sources and of equations in the log.
-    sources_since: u32,
-    equations_since: u32,
+    /// What is on its way by each path.
+    flights: [Flight; PATHS],
+    /// The latest datagrams, the newest last: their numbers, and what they carried.
+    latest: VecDeque<(u64, Carried)>,
     tail: Tail,
-    load: Load,
     view: View,
     pool: Pool,
     /// All steps of work that reports have made.
@@ -68,6 +67,19 @@ struct Source {
     carried_by: u64,
     /// The DSCP of the source's packets, as far as DSCPs are copied.
     dscp: u8,
+}
+
+/// What was sent on a path and is not reported, and how much of that gets lost.
+#[derive(Debug, Default)]
+struct Flight {
+    /// What each datagram from sequence `start` on carried. Those before have arrived or are lost.
+    log: VecDeque<Carried>,
+    start: u64,
+    /// How many sources and equations are in the log.
+    sources: u32,
+    equations: u32,
+    load: Load,
+    loss: Loss,
 }
 
 /// The equations sent since the newest source; a source with nothing but acknowledgements does not count.
@@ -99,8 +111,6 @@ pub enum Carried {
 /// The last report, updated with the datagrams sent since.
 #[derive(Debug, Default)]
 struct View {
-    /// Datagrams before this number have arrived or are lost.
-    horizon: u64,
     /// Missing sources, less the equations that the peer has for them.
     lacking: f64,
     /// Missing sources as ranges (first, one past the last), oldest first.
@@ -110,8 +120,8 @@ struct View {
 /// The part of a report about sources, with full numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerView<'a> {
-    /// One past the greatest datagram number received.
-    pub horizon: u64,
+    /// One past the greatest sequence received on each path; `None` for a path of which the report says nothing.
+    pub horizons: [Option<u64>; PATHS],
     pub first_missing: u64,
     pub end: u64,
     pub missing: u16,
@@ -131,12 +141,9 @@ impl Sender {
             first: 0,
             sources: VecDeque::new(),
             held: 0,
-            log: VecDeque::new(),
-            log_start: 0,
-            sources_since: 0,
-            equations_since: 0,
+            flights: Default::default(),
+            latest: VecDeque::with_capacity(LATELY),
             tail: Tail::default(),
-            load: Load::default(),
             view: View::default(),
             pool: Pool::new(window, window * SOURCE),
             steps: 0,
@@ -150,23 +157,25 @@ impl Sender {
         report: &PeerView<'_>,
         is_over: bool,
     ) -> Result<(), Impossible> {
-        let log_end = self.log_start + self.log.len() as u64;
-        if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
-        {
+        let told = || self.flights.iter().zip(report.horizons);
+        let is_beyond = told().any(|(flight, told)| told.is_some_and(|at| at > flight.end()));
+        if is_beyond || report.end > self.end() || report.first_missing > report.end {
             return Err(Impossible);
         }
-        if report.horizon < self.view.horizon || is_over {
-            // The report was on its way when a timeout counted all as lost, or is too much work. Its acknowledgement
-            // still counts.
+        let is_old = told().any(|(flight, told)| told.is_some_and(|at| at < flight.start));
+        if is_old || is_over {
+            // The report was on its way when a timeout counted all as lost, was overtaken by one on another path, or is
+            // too much work. Its acknowledgement still counts.
             self.acknowledge(report.first_missing);
             self.view.lacking = self.view.lacking.min(self.sources.len() as f64);
             return Ok(());
         }
-        self.forget_log(report.horizon);
+        for (flight, told) in self.flights.iter_mut().zip(report.horizons) {
+            flight.forget_before(told.unwrap_or(0));
+        }
         self.acknowledge(report.first_missing);
 
         let mut lacking = f64::from(report.missing) - f64::from(report.rank);
-        self.view.horizon = report.horizon;
         self.view.holes.clear();
         let mut at = report.first_missing;
         for &(skip, len) in report.runs {
@@ -176,7 +185,7 @@ impl Sender {
         }
         // The peer does not know sources that were lost after the newest one it received.
         let mut end = report.end.max(self.first);
-        while end < self.end() && self.source(end).carried_by < report.horizon {
+        while end < self.end() && !self.is_under_way(self.source(end)) {
             end += 1;
         }
         self.steps += LOOKED_AT * (end - report.end.max(self.first));
@@ -184,20 +193,39 @@ impl Sender {
             lacking += (end - report.end.max(self.first)) as f64;
             self.view.holes.push_back((report.end.max(self.first), end));
         }
+        lacking -= self.overtaken(report.end) as f64;
         // The peer may say that it misses more than it could: nobody lacks more equations than there are sources.
         self.view.lacking = lacking.min(self.sources.len() as f64);
         self.skip_carried();
         Ok(())
     }
 
-    /// Counts everything in flight as lost.
-    pub fn handle_silence(&mut self) {
-        let end = self.log_start + self.log.len() as u64;
-        self.forget_log(end);
-        self.view.horizon = end;
+    /// How many of the sources before `end` are still on their way: other datagrams, on faster paths, have overtaken
+    /// them.
+    fn overtaken(&mut self, end: u64) -> usize {
+        if self.flights[1..].iter().all(|flight| flight.start == 0 && flight.log.is_empty()) {
+            return 0;
+        }
+        let count = index(end.saturating_sub(self.first)).min(self.sources.len());
+        self.steps += LOOKED_AT * count as u64;
+        self.sources.range(..count).filter(|source| self.is_under_way(source)).count()
+    }
+
+    /// Whether the source's latest transmission may still arrive.
+    fn is_under_way(&self, source: &Source) -> bool {
+        self.flights[path(source.carried_by)].start <= sequence(source.carried_by)
+    }
+
+    /// Counts everything in flight on a path as lost.
+    pub fn handle_silence(&mut self, path: PathId) {
+        let flight = &mut self.flights[path.index()];
+        let lost = f64::from(flight.sources);
+        flight.forget_before(flight.end());
+        let are_all = self.flights.iter().all(|flight| flight.log.is_empty());
+        let lacking = if are_all { f64::MAX } else { self.view.lacking.max(0.0) + lost };
+        self.view.lacking = lacking.min(self.sources.len() as f64);
         self.view.holes.clear();
         self.view.holes.push_back((self.first, self.end()));
-        self.view.lacking = self.sources.len() as f64;
         self.skip_carried();
     }
 
@@ -259,46 +287,78 @@ impl Sender {
         source.map_or(0, |source| source.dscp)
     }
 
-    /// Notes the content and the length of the next datagram.
-    pub fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
-        let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
-        let kept = libm::exp(-now.since(self.load.at).as_secs_f64() / span);
-        self.load = Load { octets: self.load.octets * kept + octets as f64, at: now };
+    /// Notes the content and the length of datagram `number`, the next one of its path.
+    pub fn note(&mut self, now: Time, number: u64, carried: Carried, octets: usize, rtt: Duration) {
         match carried {
             Carried::Equation => self.tail.equations += 1,
             Carried::Source => self.tail = Tail { since: now, equations: 0 },
             Carried::Acknowledgements | Carried::Other => {}
         }
-        self.log.push_back(carried);
-        self.count(carried, 1);
+        if self.latest.len() == LATELY {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((number, carried));
+        let flight = &mut self.flights[path(number)];
+        flight.load.add(now, octets, rtt);
+        flight.log.push_back(carried);
+        flight.count(carried, 1);
         // Reports stop this from growing; a silent peer may not.
-        if self.log.len() > 8 * self.window.max(1_024) {
-            self.forget_log(self.log_start + 1);
+        if flight.log.len() > 8 * self.window.max(1_024) {
+            flight.forget_before(flight.start + 1);
         }
     }
 
+    /// Takes the totals of the peer about a path: see [`Loss::handle_counts`].
+    pub fn handle_counts(&mut self, now: Time, path: PathId, [newest, received, runs]: [u64; 3]) {
+        self.flights[path.index()].loss.handle_counts(now, newest, received, runs);
+    }
+
+    /// Forgets what was measured of the losses of a path, because it is another now.
+    pub fn restart_loss(&mut self, path: PathId) {
+        self.flights[path.index()].loss.restart();
+    }
+
+    /// The losses of a path.
+    pub fn loss(&self, path: PathId) -> &Loss {
+        &self.flights[path.index()].loss
+    }
+
+    /// Whether sources or equations are on their way by a path.
+    pub fn is_flying(&self, path: PathId) -> bool {
+        let flight = &self.flights[path.index()];
+        flight.sources + flight.equations > 0
+    }
+
     /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
-    pub fn lacks(&self, loss: &Loss, z: f64) -> bool {
-        !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
+    pub fn lacks(&self, z: f64) -> bool {
+        !self.sources.is_empty() && self.deficit(z) > THRESHOLD
+    }
+
+    /// The latest datagrams that are not reported, the newest first: their paths, and what they carried.
+    fn lately(&self) -> impl Iterator<Item = (usize, Carried)> {
+        let latest = self.latest.iter().rev();
+        let open =
+            latest.filter(|(number, _)| self.flights[path(*number)].start <= sequence(*number));
+        open.map(|&(number, carried)| (path(number), carried))
     }
 
     /// Like [`Self::lacks`], for use when there is nothing else to send: also looks at each tail of the latest
     /// datagrams by itself. An equation does not help later sources, and no further source will bring further
     /// equations.
-    pub fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
-        let p = loss.rate();
+    pub fn lacks_lately(&self, z: f64) -> bool {
         let (mut mean, mut variance) = (0.0, 0.0);
-        let mut last = self.log.iter().rev().take(LATELY);
-        let is_short = last.any(|carried| {
+        let is_short = self.lately().any(|(path, carried)| {
+            let loss = &self.flights[path].loss;
+            let p = loss.rate();
             match carried {
                 Carried::Equation => mean -= 1.0 - p,
                 Carried::Other => return false,
                 Carried::Acknowledgements | Carried::Source => mean += p,
             }
             variance += p * (1.0 - p) * loss.dispersion();
-            *carried == Carried::Source && mean + z * variance.sqrt() > THRESHOLD
+            carried == Carried::Source && mean + z * variance.sqrt() > THRESHOLD
         });
-        !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
+        !self.sources.is_empty() && (is_short || self.deficit(z) > THRESHOLD)
     }
 
     /// The risk that the peer lacks an equation for the latest datagrams, if datagrams are lost with probability
@@ -317,7 +377,7 @@ impl Sender {
         let (mut lost, mut came) = ([0.0; SPAN], [0.0; SPAN]);
         (lost[LATELY], came[LATELY]) = (p, 1.0 - p);
         let mut risk: f64 = 0.0;
-        for (index, carried) in self.log.iter().rev().take(LATELY).enumerate() {
+        for (index, (_, carried)) in self.lately().enumerate() {
             let (before_lost, before_came) = (lost, came);
             if index > 0 {
                 for at in 0..SPAN {
@@ -330,7 +390,7 @@ impl Sender {
                 Carried::Acknowledgements | Carried::Source => lost.rotate_right(1),
                 Carried::Other => {}
             }
-            if *carried == Carried::Source {
+            if carried == Carried::Source {
                 let lacking = LATELY + 1..SPAN;
                 let short = lost[lacking.clone()].iter().chain(&came[lacking]).sum();
                 risk = risk.max(short);
@@ -339,9 +399,9 @@ impl Sender {
         risk
     }
 
-    /// Octets sent in a round trip, on the mean of some of them until the last datagram.
-    pub fn octets_per_round(&self) -> f64 {
-        self.load.octets / LOAD_ROUNDS
+    /// Octets sent on a path in a round trip, on the mean of some of them until the last datagram.
+    pub fn octets_per_round(&self, path: PathId) -> f64 {
+        self.flights[path.index()].load.octets / LOAD_ROUNDS
     }
 
     /// The equations sent since the newest source with more than acknowledgements.
@@ -350,17 +410,22 @@ impl Sender {
     }
 
     /// How many equations the peer will lack once everything under way has arrived or is lost.
-    pub fn deficit(&self, loss: &Loss, z: f64) -> f64 {
-        let p = loss.rate();
-        let (sources, equations) = (f64::from(self.sources_since), f64::from(self.equations_since));
-        let variance = p * (1.0 - p) * loss.dispersion() * (sources + equations);
-        self.view.lacking + p * sources - (1.0 - p) * equations + z * variance.sqrt()
+    pub fn deficit(&self, z: f64) -> f64 {
+        let (mut mean, mut variance) = (self.view.lacking, 0.0);
+        for Flight { sources, equations, loss, .. } in &self.flights {
+            let (p, sources, equations) = (loss.rate(), f64::from(*sources), f64::from(*equations));
+            mean += p * sources;
+            mean -= (1.0 - p) * equations;
+            variance += p * (1.0 - p) * loss.dispersion() * (sources + equations);
+        }
+        mean + z * variance.sqrt()
     }
 
     /// Whether the peer lacks more equations for its known losses than are under way. Only then is a
     /// source sent again: otherwise it would probably arrive twice, recovered and resent.
-    pub fn lacks_known(&self, loss: &Loss) -> bool {
-        self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
+    pub fn lacks_known(&self) -> bool {
+        let under_way = |flight: &Flight| (1.0 - flight.loss.rate()) * f64::from(flight.equations);
+        self.view.lacking - self.flights.iter().map(under_way).sum::<f64>() > THRESHOLD
     }
 
     /// When the oldest source was sent that is known to be lost and is not on its way again.
@@ -387,7 +452,8 @@ impl Sender {
                 continue;
             }
             let source = self.sources.get(index(*start - self.first));
-            if source.is_some_and(|source| source.carried_by < self.view.horizon) {
+            let carried_by = source.map(|source| source.carried_by);
+            if carried_by.is_some_and(|by| sequence(by) < self.flights[path(by)].start) {
                 return;
             }
             *start += 1;
@@ -478,27 +544,45 @@ impl Sender {
         }
         self.skip_carried();
     }
+}
 
-    fn forget_log(&mut self, before: u64) {
-        while self.log_start < before
+impl Flight {
+    /// One past the newest sequence.
+    fn end(&self) -> u64 {
+        self.start + self.log.len() as u64
+    }
+
+    fn forget_before(&mut self, before: u64) {
+        while self.start < before
             && let Some(carried) = self.log.pop_front()
         {
-            self.log_start += 1;
+            self.start += 1;
             self.count(carried, -1);
         }
     }
 
     fn count(&mut self, carried: Carried, change: i32) {
         match carried {
-            Carried::Equation => {
-                self.equations_since = self.equations_since.saturating_add_signed(change);
-            }
+            Carried::Equation => self.equations = self.equations.saturating_add_signed(change),
             Carried::Acknowledgements | Carried::Source => {
-                self.sources_since = self.sources_since.saturating_add_signed(change);
+                self.sources = self.sources.saturating_add_signed(change);
             }
             Carried::Other => {}
         }
     }
+}
+
+impl Load {
+    fn add(&mut self, now: Time, octets: usize, rtt: Duration) {
+        let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
+        let kept = libm::exp(-now.since(self.at).as_secs_f64() / span);
+        *self = Self { octets: self.octets * kept + octets as f64, at: now };
+    }
+}
+
+/// The place of the path that a datagram was sent on.
+fn path(number: u64) -> usize {
+    PathId::of(number).unwrap_or_default().index()
 }
 
 /// How many standard deviations of the expected losses are repaired in advance while there is more to

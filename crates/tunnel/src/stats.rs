@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::number::PathId;
+
 base::counters! {
     /// Counters of one tunnel. They only grow.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -123,6 +125,31 @@ base::counters! {
             pub symbols_too_long: counter(sources);
         }
     }
+}
+
+/// What is known of a path to the peer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfPath {
+    /// Which.
+    pub path: PathId,
+    /// Whether data go there and arrive.
+    pub serves: bool,
+    /// Whether it serves only while no other path does.
+    pub is_backup: bool,
+    /// Whether the peer has proved that it receives there.
+    pub is_proved: bool,
+    /// The smoothed round trip; zero before the first measurement.
+    pub rtt: Duration,
+    /// The rate that arrives, in bit/s of outer IP packets.
+    pub rate: f64,
+    /// The probability that a datagram to the peer is lost.
+    pub loss: f64,
+    /// The probability that a datagram of the peer is lost.
+    pub loss_in: f64,
+    /// The greatest outer IP packet, in octets.
+    pub mtu: usize,
+    /// Datagrams sent there.
+    pub datagrams_sent: u64,
 }
 
 /// Estimates about the path of a tunnel.

@@ -11,24 +11,26 @@ use base::time::{Time, earliest};
 use super::Config;
 use super::kept::Kept;
 use super::liveness::Liveness;
-use super::loss::Loss;
 use super::mtu::Search;
+use super::number::{PATHS, PathId, sequence};
 use super::outlet::Restored;
 use super::parts::{Cut, LEAST_PART};
+use super::proof::{Proof, Proving, SECRET};
 use super::queue::{Popped, Queue};
 use super::rate::Rate;
 use super::receiver::Receiver;
 use super::record::{LONGEST_OUTER, PART_HEADER, RECORD_HEADER};
 use super::recorder::{Filling, Recorder};
-use super::reported::Reported;
+use super::reported::{Progress, Reported};
 use super::reporter::{self, Reporter};
+use super::secure::mac;
 use super::sender::{Carried, PeerView, Sender, Tail, margin};
 use super::silence::Silence;
-use super::stats::{Estimates, Inner, Received, Sent, Stats};
-use super::understanding::{COMPRESSED_HEADERS, PARTS, Understanding};
+use super::stats::{Estimates, Inner, OfPath, Received, Sent, Stats};
+use super::understanding::{COMPRESSED_HEADERS, PARTS, PATHS as SEVERAL_PATHS, Understanding};
 use super::wire::{
-    self, Body, CONTEXT, FLAGS, FLOOR, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER, Report,
-    SOURCE_HEADER,
+    self, Body, CONTEXT, FLAGS, FLOOR, HORIZONS, MAX_CONTEXTS, MAX_REPORT, Message, REPAIR_HEADER,
+    Report, SOURCE_HEADER,
 };
 use super::work::{Budget, Budgets, HANDED};
 
@@ -43,6 +45,8 @@ const GRACE: Duration = Duration::from_millis(500);
 const JUMBO: usize = 9_216;
 /// Replies to probes that wait to be sent, at most; the oldest gives way. A round has seven probes.
 const PROBE_REPLIES: usize = 8;
+/// Datagrams of handshakes that wait, at most.
+const HANDSHAKES: usize = 4;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
@@ -72,42 +76,69 @@ pub struct Tunnel {
     queue: Queue,
     recorder: Recorder,
     sender: Sender,
-    rate: Rate,
-    loss: Loss,
-    reported: Reported,
-    silence: Silence,
+    progress: Progress,
     /// Segments that came while the peer was silent.
     kept: Kept,
-    /// The number of the next datagram.
-    next_number: u64,
     /// A small source of which a second copy is sent unasked, and when.
     copy: Option<(u64, Time)>,
-    /// Whether a round of probes for the path MTU is over and no data has gone since: on a slow path the next round
-    /// would take all its room, so waiting packets go first.
-    yields: bool,
     /// Memory for a repair.
     symbol: Vec<u8>,
 
     // Receiving.
     receiver: Receiver,
-    reporter: Reporter,
 
-    // The peer and the path.
+    // The peer and the paths to it, by their places; the first is always there.
     understanding: Understanding,
-    liveness: Liveness,
-    mtu: Search,
-    /// The sizes of received probes that must be answered, at most [`PROBE_REPLIES`]: a round of them may come at once.
-    probe_replies: VecDeque<u16>,
+    paths: Vec<Path>,
+    /// Datagrams of handshakes that go by a further path, and that came by one; of each the newest [`HANDSHAKES`].
+    handshakes: [VecDeque<Vec<u8>>; 2],
+    /// What the questions to the peer about its further addresses are made of, and how many there were.
+    secret: [u8; 32],
+    questions: u64,
 
     /// What the peer may still make this end do.
     budgets: Budgets,
 }
 
+/// A path to the peer: what was measured of it, and what goes on there. How much of what is sent on it gets lost, the
+/// [`Sender`] knows.
+#[derive(Debug)]
+struct Path {
+    id: PathId,
+    /// Octets of an outer packet that the local interface takes, and octets that the driver adds to a datagram.
+    max_mtu: usize,
+    overhead: usize,
+    /// Whether it serves only while no other does: by our configuration, and by the peer's.
+    is_backup: [bool; 2],
+    proving: Proving,
+    /// Whether it carries data: its address is proved, and its MTU is known.
+    has_joined: bool,
+    /// Whether the driver was told that it serves.
+    was_serving: bool,
+    /// Since when it has lost more than [`POOR`].
+    poor_since: Option<Time>,
+    /// The sequence of the next datagram.
+    next: u64,
+    rate: Rate,
+    reported: Reported,
+    /// Datagrams that did not arrive, by what the peer reports.
+    lost: u64,
+    silence: Silence,
+    reporter: Reporter,
+    liveness: Liveness,
+    mtu: Search,
+    /// Whether a round of probes for the path MTU is over and no data has gone since: on a slow path the next round
+    /// would take all its room, so waiting packets go first.
+    yields: bool,
+    /// The sizes of received probes that must be answered, at most [`PROBE_REPLIES`]: a round of them may come at once.
+    probe_replies: VecDeque<u16>,
+}
+
 /// A datagram that [`Tunnel::poll_transmit`] made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transmit {
-    /// Its number, never used twice by one `Tunnel`: the nonce of the cipher. The low 32 bits are
-    /// enough on the wire.
+    /// Its number, never used twice by one `Tunnel`: the nonce of the cipher. It says the path, too
+    /// ([`PathId::of`]); of the rest the low 32 bits are enough on the wire.
     pub number: u64,
     /// Whether it must not be fragmented and may well be too big: a probe for the path MTU.
     pub is_probe: bool,
@@ -121,7 +152,14 @@ pub enum Event {
     /// The path's MTU has changed: the longest inner packet now has this many octets, and packets
     /// longer than [`Tunnel::whole`] are cut.
     Mtu(usize),
-    /// The peer has been silent for too long. The packets that waited are discarded.
+    /// A further path serves from now on, or no more.
+    Path {
+        /// Which.
+        path: PathId,
+        /// Whether it serves.
+        serves: bool,
+    },
+    /// The peer has been silent on all paths for too long. The packets that waited are discarded.
     PathDown,
     /// The peer is heard again.
     PathUp,
@@ -136,22 +174,21 @@ impl Tunnel {
     /// A tunnel to a peer whose keys were just agreed on.
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
-        let own = PARTS | if config.compress_headers { COMPRESSED_HEADERS } else { 0 };
+        let own =
+            PARTS | SEVERAL_PATHS | if config.compress_headers { COMPRESSED_HEADERS } else { 0 };
+        let queue = Queue::new(config.queue, &mut rng);
+        let mut secret = [0; 32];
+        secret.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = rng.bits().to_be_bytes());
         Self {
             stats: Stats::default(),
             events: VecDeque::new(),
             seen: now,
-            queue: Queue::new(config.queue, &mut rng),
+            queue,
             recorder: Recorder::default(),
             sender: Sender::new(config.window),
-            rate: Rate::new(now, &config),
-            loss: Loss::default(),
-            reported: Reported::new(now),
-            silence: Silence::new(now),
+            progress: Progress::new(now),
             kept: Kept::default(),
-            next_number: 0,
             copy: None,
-            yields: false,
             symbol: Vec::new(),
             receiver: Receiver::new(
                 config.window,
@@ -161,11 +198,11 @@ impl Tunnel {
                     - FLAGS
                     - SOURCE_HEADER,
             ),
-            reporter: Reporter::default(),
             understanding: Understanding::new(now, own),
-            liveness: Liveness::new(config.dead_after),
-            mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
-            probe_replies: VecDeque::new(),
+            paths: vec![Path::new(now, PathId::FIRST, Proving::done(), &config)],
+            handshakes: Default::default(),
+            secret,
+            questions: 0,
             budgets: Budgets::default(),
             config,
         }
@@ -205,17 +242,18 @@ impl Tunnel {
     /// When it is not taken.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         self.seen = now;
-        if self.kept.is_silent(now, 2 * self.report_wait())
+        let best = self.best();
+        if self.kept.is_silent(now, 2 * self.paths[best].report_wait())
             && let Some(flow) = self.queue.answered(packet)
         {
-            let has_copy = !self.liveness.is_down();
+            let has_copy = !self.is_down();
             let expires = if has_copy { now + self.config.deadline } else { now };
             self.kept.keep(expires, flow, packet);
         }
-        if self.liveness.is_down() {
+        if self.is_down() {
             self.stats.inner.refused_down += 1;
-            if self.earns(now) {
-                self.liveness.ask(now);
+            if self.paths[best].earns(now) {
+                self.paths[best].liveness.ask(now);
             }
             return Err(Refused::Down);
         }
@@ -227,8 +265,9 @@ impl Tunnel {
             self.stats.inner.refused_malformed += 1;
             return Err(error);
         }
-        if self.silence.is_on() && self.earns(now) {
-            self.silence.allow_one();
+        let best = &mut self.paths[best];
+        if best.silence.is_on() && best.earns(now) {
+            best.silence.allow_one();
         }
         self.stats.inner.packets_in += 1;
         self.stats.inner.octets_in += packet.len() as u64;
@@ -241,15 +280,21 @@ impl Tunnel {
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
         self.stats.received.datagrams_received += 1;
-        let rtt = self.known_rtt();
-        self.reporter.handle_datagram(now, number, is_marked, rtt);
-        self.handle_heard(now);
+        let Some(at) = PathId::of(number).map(|id| self.place(now, id)) else {
+            self.stats.received.malformed += 1;
+            return;
+        };
+        let path = &mut self.paths[at];
+        let rtt = path.known_rtt();
+        path.proving.handle_heard(payload.len());
+        path.reporter.handle_datagram(now, sequence(number), is_marked, rtt);
+        self.handle_heard(now, at);
         let Ok(message) = Message::parse(payload) else {
             self.stats.received.malformed += 1;
             return;
         };
         if let Some(report) = &message.report {
-            self.handle_report(now, report);
+            self.handle_report(now, at, report, &message.horizons);
         }
         if let Some(floor) = message.floor {
             let floor = expand(floor, 24, self.receiver.end());
@@ -263,12 +308,15 @@ impl Tunnel {
         match message.body {
             Body::Empty => {}
             Body::Probe { .. } => {
-                if self.probe_replies.len() == PROBE_REPLIES {
-                    self.probe_replies.pop_front();
+                let replies = &mut self.paths[at].probe_replies;
+                if replies.len() == PROBE_REPLIES {
+                    replies.pop_front();
                 }
-                self.probe_replies.extend(u16::try_from(payload.len()));
+                replies.extend(u16::try_from(payload.len()));
             }
-            Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
+            Body::ProbeReply { size } => self.handle_probe_reply(now, at, usize::from(size)),
+            Body::Proof(proof) => self.handle_proof(now, at, &proof),
+            Body::Handshake(datagram) => push_newest(&mut self.handshakes[1], datagram),
             Body::Repair { first, count, symbol } => {
                 let window = (expand(first, 24, reference), count);
                 self.receive(|it, work, stats| {
@@ -284,67 +332,135 @@ impl Tunnel {
         }
         let carries = matches!(message.body, Body::Repair { .. } | Body::Source { .. });
         if carries || message.wants_report {
-            let octets = payload.len() + self.config.overhead;
+            let path = &mut self.paths[at];
+            let octets = payload.len() + path.overhead;
             let at_once = message.wants_report && !self.budgets.decoding.is_over(now);
             self.stats.received.reports_deferred += u64::from(at_once != message.wants_report);
-            self.reporter.handle_eliciting(now, octets, self.known_rtt(), at_once);
+            path.reporter.handle_eliciting(now, octets, path.known_rtt(), at_once);
         }
     }
 
     /// The path has changed: the peer's address or our own. Everything learnt about the old path is forgotten.
     /// `max_mtu` and `overhead` have the same meaning as in [`Config`].
-    pub fn handle_path_changed(&mut self, now: Time, max_mtu: usize, overhead: usize) {
+    ///
+    /// On a further path the peer has to prove its new address before anything else goes there.
+    pub fn handle_path_changed(&mut self, now: Time, id: PathId, max_mtu: usize, overhead: usize) {
         self.seen = now;
-        let min_rtt = self.rate.min_rtt();
-        self.rate.reset(now);
-        self.loss.restart();
+        let at = self.place(now, id);
+        let question = self.question();
+        self.sender.restart_loss(id);
         self.change_mtu(|it| {
-            (it.config.max_mtu, it.config.overhead) = (max_mtu, overhead);
-            it.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), min_rtt);
+            let path = &mut it.paths[at];
+            let min_rtt = path.rate.min_rtt();
+            path.rate.reset(now);
+            (path.max_mtu, path.overhead) = (max_mtu, overhead);
+            path.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), min_rtt);
+            if id != PathId::FIRST {
+                path.proving = Proving::heard(question);
+                path.has_joined = false;
+            }
         });
+        self.note_serving(at);
+    }
+
+    /// Opens a further path, whose far address the driver knows: the peer is asked there until it answers. With
+    /// `is_backup` nothing but that goes there while another path serves.
+    pub fn open_path(&mut self, now: Time, id: PathId, mtus: [usize; 2], is_backup: bool) {
+        self.seen = now;
+        let at = self.place(now, id);
+        let question = self.question();
+        self.change_mtu(|it| {
+            let path = &mut it.paths[at];
+            let [max_mtu, overhead] = mtus;
+            (path.max_mtu, path.overhead) = (max_mtu, overhead);
+            path.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), Duration::ZERO);
+            path.is_backup[0] = is_backup;
+            if id != PathId::FIRST {
+                path.proving = Proving::opening(now, question);
+                path.has_joined = false;
+            }
+        });
+    }
+
+    /// Takes a datagram of a handshake that is on its way to where the first path leads. It goes by another path as well
+    /// if the first one does not serve: keys end, and the first path may be away for longer.
+    pub fn handle_handshake(&mut self, datagram: &[u8]) {
+        if self.best() != PathId::FIRST.index() && !self.is_down() {
+            push_newest(&mut self.handshakes[0], datagram);
+        }
+    }
+
+    /// The next datagram of a handshake that came by a further path; its answer takes [`Self::handle_handshake`].
+    pub fn poll_handshake(&mut self) -> Option<Vec<u8>> {
+        self.handshakes[1].pop_front()
     }
 
     /// The peer has said nothing for a while, and was not asked: asks for a sign of life, repeatedly until the
     /// peer is heard.
     pub fn handle_quiet(&mut self, now: Time) {
         self.seen = now;
-        self.liveness.ask(now);
+        self.paths.iter_mut().for_each(|path| path.liveness.ask(now));
     }
 
     /// Acts on all deadlines up to `now`. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
         self.receive(|it, _, stats| it.handle_timeout(now, stats));
-        self.change_mtu(|it| it.mtu.handle_timeout(now));
+        self.change_mtu(|it| it.paths.iter_mut().for_each(|path| path.mtu.handle_timeout(now)));
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
             let count = self.sender.give_up_before(oldest);
             self.note_given_up(count);
         }
-        if self.silence_ends_at().is_some_and(|at| at <= now) {
-            self.stats.sent.timeouts += 1;
-            let timeouts = self.silence.handle_timeout(now);
-            self.sender.handle_silence();
-            self.rate.handle_timeout_loss(now);
-            if timeouts >= DOUBTS {
-                self.mtu.verify(now);
-                self.liveness.ask(now);
-                self.doubt(now);
+        for at in 0..self.paths.len() {
+            self.handle_silence(now, at);
+            self.join(at);
+            if self.paths.len() > 1 {
+                self.try_poor(now, at);
             }
         }
-        if self.silent_at().is_some_and(|at| at <= now) {
-            self.doubt(now);
-            self.liveness.note_silent();
-            self.events.push_back(Event::Silent);
-        }
         if self.stuck_at().is_some_and(|at| at <= now) {
-            self.reported.restart(now);
-            self.mtu.verify(now);
+            self.progress.restart(now);
+            let flying = |path: &&mut Path| self.sender.is_flying(path.id);
+            match &mut self.paths[..] {
+                [only] => only.mtu.verify(now),
+                several => several.iter_mut().filter(flying).for_each(|path| path.mtu.verify(now)),
+            }
         }
-        if self.liveness.handle_timeout(now) {
-            self.events.push_back(Event::PathDown);
-            self.queue.clear();
-            self.stats.inner.refused_down += u64::from(self.recorder.drop_cut());
+        for at in 0..self.paths.len() {
+            if self.paths[at].liveness.handle_timeout(now) {
+                self.note_serving(at);
+                if self.is_down() {
+                    self.events.push_back(Event::PathDown);
+                    self.queue.clear();
+                    self.stats.inner.refused_down += u64::from(self.recorder.drop_cut());
+                }
+            }
+        }
+    }
+
+    /// Acts when no report has come on a path in time, or nothing at all.
+    fn handle_silence(&mut self, now: Time, at: usize) {
+        if self.silence_ends_at(at).is_some_and(|at| at <= now) {
+            self.stats.sent.timeouts += 1;
+            let path = &mut self.paths[at];
+            let timeouts = path.silence.handle_timeout(now);
+            self.sender.handle_silence(path.id);
+            path.rate.handle_timeout_loss(now);
+            if timeouts >= DOUBTS || self.paths.len() > 1 {
+                let path = &mut self.paths[at];
+                path.mtu.verify(now);
+                path.liveness.ask(now);
+                self.doubt(now, at);
+            }
+            self.note_serving(at);
+        }
+        if self.paths[at].silent_at().is_some_and(|at| at <= now) {
+            self.doubt(now, at);
+            self.paths[at].liveness.note_silent();
+            if self.paths.iter().all(|path| path.is_down() || path.liveness.is_silent()) {
+                self.events.push_back(Event::Silent);
+            }
         }
     }
 
@@ -390,18 +506,19 @@ impl Tunnel {
     /// When to call [`Tunnel::handle_timeout`] at the latest, and to poll again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        let deadlines = [
-            self.receiver.next_timeout(),
-            self.mtu.next_timeout(),
-            self.oldest_expires_at(),
-            self.silence_ends_at(),
-            self.stuck_at(),
-            self.silent_at(),
-            self.liveness.next_timeout(),
-        ];
-        // Datagrams that could have been sent before now wait for the bearer, not for time.
-        let transmissions = self.next_transmissions().map(|at| at.filter(|at| *at > self.seen));
-        deadlines.into_iter().chain(transmissions).fold(None, earliest)
+        let deadlines = [self.receiver.next_timeout(), self.oldest_expires_at(), self.stuck_at()];
+        let of_paths = self.paths.iter().enumerate().flat_map(|(at, path)| {
+            let deadlines = [
+                path.mtu.next_timeout(),
+                self.silence_ends_at(at),
+                path.silent_at(),
+                path.liveness.next_timeout(),
+            ];
+            // Datagrams that could have been sent before now wait for the bearer, not for time.
+            let transmissions = self.next_transmissions(at);
+            deadlines.into_iter().chain(transmissions.map(|at| at.filter(|at| *at > self.seen)))
+        });
+        deadlines.into_iter().chain(of_paths).fold(None, earliest)
     }
 
     /// The counters.
@@ -420,7 +537,7 @@ impl Tunnel {
             ..self.stats.inner
         };
         let received = Received {
-            datagrams_missed: self.reporter.missed(),
+            datagrams_missed: self.paths.iter().map(|path| path.reporter.missed()).sum(),
             headers_restored: headers,
             headers_unknown: unknown,
             work: self.budgets.decoding.done(),
@@ -434,43 +551,131 @@ impl Tunnel {
         Stats { inner, sent, received }
     }
 
-    /// The estimates of the path.
+    /// The estimates of the path; of all paths together where there are several.
     #[must_use]
     pub fn estimates(&self) -> Estimates {
+        let best = &self.paths[self.best()];
+        let serving = || self.paths.iter().filter(|path| path.id == best.id || path.serves());
+        let rate = serving().map(|path| path.rate.delivered()).sum();
+        let loss = self.sender.loss(best.id);
         Estimates {
-            rtt: self.rate.rtt(),
-            rate: self.rate.delivered(),
-            loss: self.loss.rate(),
-            loss_in: self.reporter.loss(),
-            burst: self.loss.burst(),
+            rtt: best.rate.rtt(),
+            rate,
+            loss: loss.rate(),
+            loss_in: best.reporter.loss(),
+            burst: loss.burst(),
             queued: self.queue.len_octets() + self.recorder.cut().map_or(0, Cut::left),
             unacknowledged: usize::try_from(self.sender.end() - self.sender.floor())
                 .expect("within the window"),
-            path_mtu: self.mtu.confirmed(),
+            path_mtu: best.mtu.confirmed(),
             whole: self.whole(),
         }
     }
 
-    /// Something was received from the peer, so the path works.
-    fn handle_heard(&mut self, now: Time) {
-        self.mtu.handle_heard(now);
-        if self.liveness.handle_heard() {
-            self.events.push_back(Event::PathUp);
-            self.silence.handle_path_up(now);
-            self.understanding.handle_path_up();
+    /// Each path, by its place.
+    #[must_use]
+    pub fn paths(&self) -> Vec<OfPath> {
+        let of_path = |path: &Path| OfPath {
+            path: path.id,
+            serves: path.serves(),
+            is_backup: path.is_backup.contains(&true),
+            is_proved: path.proving.is_done(),
+            rtt: path.rate.rtt(),
+            rate: path.rate.delivered(),
+            loss: self.sender.loss(path.id).rate(),
+            loss_in: path.reporter.loss(),
+            mtu: path.mtu.confirmed(),
+            datagrams_sent: path.next,
+        };
+        self.paths.iter().map(of_path).collect()
+    }
+
+    /// The place of a path, which is opened if the peer was first to do so.
+    fn place(&mut self, now: Time, id: PathId) -> usize {
+        while self.paths.len() <= id.index() {
+            let id = PathId::new(self.paths.len()).unwrap_or_default();
+            let proving = Proving::heard(self.question());
+            self.paths.push(Path::new(now, id, proving, &self.config));
+        }
+        id.index()
+    }
+
+    /// A question that nobody can guess.
+    fn question(&mut self) -> [u8; SECRET] {
+        self.questions += 1;
+        let [question @ .., _, _, _, _, _, _, _, _] =
+            mac(&self.secret, &self.questions.to_be_bytes());
+        question
+    }
+
+    fn handle_proof(&mut self, now: Time, at: usize, proof: &Proof) {
+        let path = &mut self.paths[at];
+        path.is_backup[1] = proof.is_backup;
+        if path.proving.handle(proof) {
+            // The first measurement.
+            path.liveness.ask(now);
+        }
+        self.join(at);
+    }
+
+    /// Lets a further path carry data once its address is proved and its MTU is known. Until then a source might be too
+    /// long for it, or all sources as short as its first guess.
+    fn join(&mut self, at: usize) {
+        let path = &self.paths[at];
+        let fits = path.symbol_of(path.mtu.confirmed()) >= self.max_symbol();
+        if !path.has_joined && path.proving.is_done() && (fits || path.mtu.is_settled()) {
+            self.change_mtu(|it| it.paths[at].has_joined = true);
+        }
+        self.note_serving(at);
+    }
+
+    /// Tells the driver if a further path has begun to serve, or serves no more.
+    fn note_serving(&mut self, at: usize) {
+        let path = &mut self.paths[at];
+        let serves = path.serves();
+        if path.id != PathId::FIRST && std::mem::replace(&mut path.was_serving, serves) != serves {
+            self.events.push_back(Event::Path { path: path.id, serves });
         }
     }
 
-    fn handle_report(&mut self, now: Time, report: &Report) {
-        let newest = expand(report.newest, 32, self.next_number);
-        let end = newest + 1;
-        if end > self.next_number {
+    /// Something was received from the peer, so the path works.
+    fn handle_heard(&mut self, now: Time, at: usize) {
+        let was_down = self.is_down();
+        let path = &mut self.paths[at];
+        path.mtu.handle_heard(now);
+        if path.liveness.handle_heard() {
+            path.silence.handle_path_up(now);
+            if was_down && !self.is_down() {
+                self.events.push_back(Event::PathUp);
+                self.understanding.handle_path_up();
+            }
+            self.note_serving(at);
+        }
+    }
+
+    /// Takes a report about path `at`; `horizons` says what had come by the other paths.
+    fn handle_report(&mut self, now: Time, at: usize, report: &Report, horizons: &[(u8, u32)]) {
+        let path = &self.paths[at];
+        let newest = expand(report.newest, 32, path.next);
+        let end = newest.wrapping_add(1);
+        let id = path.id;
+        let mut ends = [None; PATHS];
+        for &(place, newest) in horizons {
+            let Some(other) = self.paths.get(usize::from(place)) else {
+                self.stats.sent.impossible_reports += 1;
+                return;
+            };
+            ends[other.id.index()] = Some(expand(newest, 32, other.next).wrapping_add(1));
+        }
+        ends[at] = Some(end);
+        let is_beyond = |(path, end): (&Path, &Option<u64>)| end.is_some_and(|end| end > path.next);
+        if self.paths.iter().zip(&ends).any(is_beyond) {
             self.stats.sent.impossible_reports += 1;
             return;
         }
         let first_missing = expand(report.first_missing, 24, self.sender.floor());
         let view = PeerView {
-            horizon: end,
+            horizons: ends,
             first_missing,
             end: first_missing + u64::from(report.extent),
             missing: report.missing,
@@ -485,18 +690,34 @@ impl Tunnel {
             return;
         }
         self.budgets.reading.add(self.sender.steps() - before);
-        let about = (newest, self.mtu.confirmed());
-        let (known, _) = self.reported.counts();
-        let for_rate = self.reported.handle_report(now, about, first_missing, report);
-        let (received, runs) = self.reported.counts();
+        self.progress.handle_report(now, first_missing);
+        let path = &mut self.paths[at];
+        let about = (newest, path.mtu.confirmed());
+        let (known, _) = path.reported.counts();
+        let for_rate = path.reported.handle_report(about, report);
+        let (received, runs) = path.reported.counts();
+        path.lost = path.lost.max(end.saturating_sub(received));
+        self.sender.handle_counts(now, id, [end, received, runs]);
+        path.rate.handle_report(now, &for_rate);
+        let is_awaited = self.is_awaited(at);
+        let path = &mut self.paths[at];
+        if path.silence.is_on() && self.paths.len() > 1 {
+            // What was lost while nothing arrived says nothing of the path as it is now.
+            self.sender.restart_loss(id);
+        }
+        let path = &mut self.paths[at];
+        path.silence.handle_report(now, is_awaited);
+        self.stats.sent.datagrams_lost = self.paths.iter().map(|path| path.lost).sum();
         if received > known {
             self.resume(now);
         }
-        let lost = end.saturating_sub(received);
-        self.stats.sent.datagrams_lost = self.stats.sent.datagrams_lost.max(lost);
-        self.loss.handle_counts(now, end, received, runs);
-        self.rate.handle_report(now, &for_rate);
-        self.silence.handle_report(now, self.sender.has_unacknowledged());
+        self.note_serving(at);
+    }
+
+    /// Whether a report is still awaited on a path.
+    fn is_awaited(&self, at: usize) -> bool {
+        let is_flying = self.paths.len() == 1 || self.sender.is_flying(self.paths[at].id);
+        is_flying && self.sender.has_unacknowledged()
     }
 
     /// Something of ours has arrived: queues the segments that came during the silence and are not on their way any more.
@@ -513,7 +734,7 @@ impl Tunnel {
     fn note_given_up(&mut self, count: u64) {
         self.stats.sent.sources_expired += count;
         if !self.sender.has_unacknowledged() {
-            self.silence.handle_all_given_up();
+            self.paths.iter_mut().for_each(|path| path.silence.handle_all_given_up());
         }
     }
 
@@ -522,12 +743,74 @@ impl Tunnel {
         self.sender.oldest_sent_at().map(|at| at + self.config.deadline)
     }
 
-    /// When the retransmission timer expires.
-    fn silence_ends_at(&self) -> Option<Time> {
-        if !self.sender.has_unacknowledged() || self.liveness.is_down() {
+    /// When the retransmission timer of a path expires.
+    fn silence_ends_at(&self, at: usize) -> Option<Time> {
+        let path = &self.paths[at];
+        if !self.is_awaited(at) || path.is_down() {
             return None;
         }
-        self.silence.ends_at(self.report_wait())
+        path.silence.ends_at(path.report_wait())
+    }
+
+    /// The peer did not answer on a path in time: the driver is told once, if no other path is well.
+    fn doubt(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        if path.liveness.doubt(now, path.rate.rtt())
+            && self.paths.iter().all(|path| path.is_down() || path.liveness.is_doubted())
+        {
+            self.events.push_back(Event::Doubted);
+        }
+    }
+
+    /// When the peer has made no progress for so long that the path MTU is in doubt.
+    fn stuck_at(&self) -> Option<Time> {
+        self.sender.has_unacknowledged().then(|| self.progress.stuck_at(self.longest_rtt()))
+    }
+
+    /// The longest round trip of the paths that serve.
+    fn longest_rtt(&self) -> Duration {
+        let serving = self.paths.iter().filter(|path| path.id == PathId::FIRST || path.serves());
+        serving.map(|path| path.rate.rtt()).max().unwrap_or_default()
+    }
+
+    /// Whether the peer is silent on all paths.
+    fn is_down(&self) -> bool {
+        self.paths.iter().all(Path::is_down)
+    }
+}
+
+impl Path {
+    fn new(now: Time, id: PathId, proving: Proving, config: &Config) -> Self {
+        Self {
+            id,
+            max_mtu: config.max_mtu,
+            overhead: config.overhead,
+            is_backup: [false; 2],
+            has_joined: proving.is_done(),
+            proving,
+            was_serving: false,
+            poor_since: None,
+            next: 0,
+            rate: Rate::new(now, config),
+            reported: Reported::default(),
+            lost: 0,
+            silence: Silence::new(now),
+            reporter: Reporter::default(),
+            liveness: Liveness::new(config.dead_after),
+            mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
+            yields: false,
+            probe_replies: VecDeque::new(),
+        }
+    }
+
+    /// Whether nothing but questions goes there: the peer was silent for too long, or has not proved its address.
+    fn is_down(&self) -> bool {
+        self.liveness.is_down() || !self.proving.is_done()
+    }
+
+    /// Whether data go there and arrive.
+    fn serves(&self) -> bool {
+        self.has_joined && !self.is_down() && !self.silence.is_on()
     }
 
     /// Whether the packet that came now earns a datagram, though the peer is silent.
@@ -546,26 +829,87 @@ impl Tunnel {
         }
     }
 
-    /// The peer did not answer in time: the driver is told once.
-    fn doubt(&mut self, now: Time) {
-        if self.liveness.doubt(now, self.rate.rtt()) {
-            self.events.push_back(Event::Doubted);
-        }
-    }
-
     /// When the peer counts as silent unless it is heard.
     fn silent_at(&self) -> Option<Time> {
         self.liveness.silent_at(self.rate.rtt())
     }
 
-    /// When the peer has made no progress for so long that the path MTU is in doubt.
-    fn stuck_at(&self) -> Option<Time> {
-        self.sender.has_unacknowledged().then(|| self.reported.stuck_at(self.rate.rtt()))
-    }
-
     /// The round trip if it was measured on this path.
     fn known_rtt(&self) -> Option<Duration> {
         Some(self.rate.rtt()).filter(|rtt| *rtt > Duration::ZERO)
+    }
+}
+
+/// Adds a datagram of a handshake; of too many the oldest gives way.
+fn push_newest(datagrams: &mut VecDeque<Vec<u8>>, datagram: &[u8]) {
+    if datagrams.len() == HANDSHAKES {
+        datagrams.pop_front();
+    }
+    datagrams.push_back(datagram.to_vec());
+}
+
+// Chooses the path for what is sent.
+//
+// ```text
+//   best: serves, is no backup if there is another, loses less than half, has the shortest round trip
+//   another takes data too, once so much waits that the best would need longer for it than the other's detour
+// ```
+
+/// A path that loses more than this serves only if all others are worse.
+const POOR: f64 = 0.5;
+/// Data go by a longer path as well once what waits keeps the best path busy for this part of the detour.
+const DETOUR: f64 = 0.5;
+
+/// After so long such a path is measured anew.
+const POOR_FOR: Duration = Duration::from_secs(10);
+
+impl Tunnel {
+    /// Lets a path that has lost much for long carry data again, which shows whether it still does.
+    fn try_poor(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        if self.sender.loss(path.id).rate() <= POOR {
+            path.poor_since = None;
+        } else if now.since(*path.poor_since.get_or_insert(now)) >= POOR_FOR && path.serves() {
+            path.poor_since = None;
+            self.sender.restart_loss(path.id);
+        }
+    }
+
+    /// The place of the path that is served first.
+    fn best(&self) -> usize {
+        let key = |path: &&Path| (self.rank(path), path.known_rtt().unwrap_or(UNKNOWN_RTT));
+        match &self.paths[..] {
+            [_] => 0,
+            several => several.iter().min_by_key(key).map_or(0, |path| path.id.index()),
+        }
+    }
+
+    /// How good a path is: paths of the best rank serve.
+    fn rank(&self, path: &Path) -> u8 {
+        let is_poor = self.sender.loss(path.id).rate() > POOR;
+        match path {
+            path if !path.has_joined => 5,
+            path if path.is_down() => 4,
+            path if path.silence.is_on() => 3,
+            _ if is_poor => 2,
+            path => u8::from(path.is_backup.contains(&true)),
+        }
+    }
+
+    /// Whether data may go by a path now.
+    fn takes(&self, at: usize) -> bool {
+        let best = self.best();
+        if at == best {
+            return true;
+        }
+        let (path, best) = (&self.paths[at], &self.paths[best]);
+        if self.rank(path) != self.rank(best) {
+            return false;
+        }
+        let (Some(its), Some(least)) = (path.known_rtt(), best.known_rtt()) else { return false };
+        let detour = its.saturating_sub(least).as_secs_f64() / 2.0;
+        let waits = 8.0 * self.queue.len_octets() as f64 / best.rate.rate().max(1.0);
+        waits >= DETOUR * detour
     }
 }
 
@@ -620,130 +964,170 @@ const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
 const SMALL_SHARE: usize = 8;
 
 impl Tunnel {
-    /// Replaces `out` by the payload of the next datagram; `None` while there is nothing to send or the
+    /// Replaces `out` by the payload of the next datagram on a path; `None` while there is nothing to send there or the
     /// rate forbids it (then [`Tunnel::next_timeout`] tells until when).
     ///
-    /// The choice is made now, so ask only while the bearer has room.
-    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+    /// The choice is made now, so ask only while the bearer has room, and first for the paths that come first in
+    /// [`Tunnel::in_turn`].
+    pub fn poll_transmit(&mut self, now: Time, id: PathId, out: &mut Vec<u8>) -> Option<Transmit> {
         self.seen = now;
         out.clear();
-        if self.yields
+        let at = id.index();
+        let path = self.paths.get_mut(at)?;
+        let may_ask = self.understanding.agrees_on(SEVERAL_PATHS);
+        if let Some(proof) = path.proving.poll(now, path.is_backup[0], may_ask) {
+            return Some(self.send_bare(now, at, Body::Proof(proof), false, out));
+        }
+        if !path.proving.is_done() {
+            return None;
+        }
+        if path.yields
             && self.has_packets()
-            && let Some(transmit) = self.poll_data(now, out)
+            && let Some(transmit) = self.poll_data(now, at, out)
         {
             return Some(transmit);
         }
-        if let Some(size) = self.mtu.poll_probe(now, self.known_rtt(), self.rate.rate()) {
-            let padding = size - self.config.overhead - FLAGS;
-            let body = Body::Probe { padding };
-            Message { body, ..Message::default() }.emit(out);
-            let passing = self.mtu.confirmed();
-            self.reported.handle_probe_sent(self.next_number, size, passing);
-            self.yields |= self.mtu.next_probe().is_none();
-            return Some(self.account(now, out, Carried::Other, true));
+        let path = &mut self.paths[at];
+        if let Some(size) = path.mtu.poll_probe(now, path.known_rtt(), path.rate.rate()) {
+            let padding = size - path.overhead - FLAGS;
+            let passing = path.mtu.confirmed();
+            path.reported.handle_probe_sent(path.next, size, passing);
+            path.yields |= path.mtu.next_probe().is_none();
+            return Some(self.send_bare(now, at, Body::Probe { padding }, true, out));
         }
-        if let Some(size) = self.probe_replies.pop_front() {
-            return Some(self.send_control(now, Body::ProbeReply { size }, false, out));
+        if let Some(size) = path.probe_replies.pop_front() {
+            return Some(self.send_control(now, at, Body::ProbeReply { size }, false, out));
         }
-        if self.liveness.poll_question(now) {
-            return Some(self.send_control(now, Body::Empty, true, out));
+        if path.liveness.poll_question(now) {
+            return Some(self.send_control(now, at, Body::Empty, true, out));
         }
-        if self.reporter.is_due(now) && !self.has_room_for_report(now) {
-            return Some(self.send_report(now, out));
+        if id != PathId::FIRST
+            && let Some(datagram) = self.handshakes[0].pop_front()
+        {
+            return Some(self.send_bare(now, at, Body::Handshake(&datagram), false, out));
         }
-        if let Some(transmit) = self.poll_data(now, out) {
+        if path.reporter.is_due(now) && !self.has_room_for_report(now, at) {
+            return Some(self.send_report(now, at, out));
+        }
+        if let Some(transmit) = self.poll_data(now, at, out) {
             return Some(transmit);
         }
-        self.reporter.is_due(now).then(|| self.send_report(now, out))
+        self.paths[at].reporter.is_due(now).then(|| self.send_report(now, at, out))
     }
 
-    /// The next source or equation, as the rate allows.
-    fn poll_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        if self.liveness.is_down() || !self.may_send(now) {
+    /// The paths in use, the best first.
+    pub fn in_turn(&self) -> impl Iterator<Item = PathId> + use<> {
+        let best = self.best();
+        let others = (0..self.paths.len()).filter(move |at| *at != best);
+        std::iter::once(best).chain(others).filter_map(PathId::new)
+    }
+
+    /// The next source or equation on a path, as the rate allows.
+    fn poll_data(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.paths[at].liveness.is_down() || !self.may_send(now, at) {
             return None;
         }
-        let transmit = self.send_data(now, out);
-        if transmit.is_none() && !self.has_packets() && !self.silence.is_on() {
-            self.rate.handle_idle(now);
+        let transmit = if self.takes(at) { self.send_data(now, at, out) } else { None };
+        if transmit.is_none() && !self.paths[at].silence.is_on() && !self.fills(at) {
+            self.paths[at].rate.handle_idle(now);
         }
         transmit
     }
 
-    /// When each kind of datagram may be sent, which may be in the past.
-    fn next_transmissions(&self) -> [Option<Time>; 5] {
-        let (copy, data) = if !self.liveness.is_down() && self.silence.may_send() {
-            (self.next_copy(), self.next_data())
+    /// Whether what waits would go by this path.
+    fn fills(&self, at: usize) -> bool {
+        self.has_packets() && self.takes(at)
+    }
+
+    /// When each kind of datagram may be sent on a path, which may be in the past.
+    fn next_transmissions(&self, at: usize) -> [Option<Time>; 6] {
+        let path = &self.paths[at];
+        let may_ask = self.understanding.agrees_on(SEVERAL_PATHS);
+        let proof = path.proving.next(self.seen, may_ask);
+        if !path.proving.is_done() {
+            return [proof, None, None, None, None, None];
+        }
+        let (copy, data) = if !path.liveness.is_down() && path.silence.may_send() && self.takes(at)
+        {
+            (self.next_copy(at), self.next_data(at))
         } else {
             (None, None)
         };
-        let reporter = self.reporter.next_timeout();
-        [self.mtu.next_probe(), self.liveness.next_question(), reporter, copy, data]
+        let reporter = path.reporter.next_timeout();
+        [proof, path.mtu.next_probe(), path.liveness.next_question(), reporter, copy, data]
     }
 
     /// When the copy of a small source may be sent.
-    fn next_copy(&self) -> Option<Time> {
-        let (_, at) = self.copy?;
-        Some(self.next_send(self.seen)?.max(at))
+    fn next_copy(&self, at: usize) -> Option<Time> {
+        let (_, due) = self.copy?;
+        Some(self.next_send(self.seen, at)?.max(due))
     }
 
     /// When a source or an equation may be sent.
-    fn next_data(&self) -> Option<Time> {
+    fn next_data(&self, at: usize) -> Option<Time> {
         // While the window is full, only a report helps.
         let has_next = self.has_packets() && self.sender.next_source().is_some();
-        let next = self.next_send(self.seen)?;
+        let next = self.next_send(self.seen, at)?;
         if has_next {
             return Some(next);
         }
-        let at = if self.sender.lacks(&self.loss, self.margin()) {
+        let due = if self.sender.lacks(self.margin(at)) {
             next
         } else {
-            next.max(earliest(self.spare_at(), self.hole_is_old_at())?)
+            next.max(earliest(self.spare_at(at), self.hole_is_old_at())?)
         };
-        Some(at.max(self.budgets.sending.ready_at()))
+        Some(due.max(self.budgets.sending.ready_at()))
     }
 
-    fn may_send(&self, now: Time) -> bool {
-        self.next_send(now).is_some_and(|at| at <= now)
+    fn may_send(&self, now: Time, at: usize) -> bool {
+        self.next_send(now, at).is_some_and(|due| due <= now)
     }
 
     /// When the rate allows a source or an equation; `None` while too much is in flight.
     ///
     /// During a silence only its allowance counts. The window may be full of reports, which are not
     /// reported themselves. Then a source must be sent so that the peer reports.
-    fn next_send(&self, now: Time) -> Option<Time> {
-        if self.silence.is_on() {
-            return self.silence.may_send().then_some(now);
+    fn next_send(&self, now: Time, at: usize) -> Option<Time> {
+        let path = &self.paths[at];
+        if path.silence.is_on() {
+            return path.silence.may_send().then_some(now);
         }
-        self.rate.next_send(now).or((!self.sender.has_unacknowledged()).then_some(now))
+        path.rate.next_send(now).or((!self.is_awaited(at)).then_some(now))
     }
 
     /// Sends the next equation or source.
-    fn send_data(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some((number, _)) = self.copy.take_if(|(_, at)| *at <= now)
-            && let Some(transmit) = self.send_copy(now, number, out)
+    fn send_data(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((number, _)) = self.copy.take_if(|(_, due)| *due <= now)
+            && let Some(transmit) = self.send_copy(now, at, number, out)
         {
             return Some(transmit);
         }
         let may_repair = !self.budgets.sending.is_over(now);
-        let is_wanted = self.sender.lacks(&self.loss, self.margin())
-            || self.hole_is_old_at().is_some_and(|at| at <= now);
+        let is_wanted = self.sender.lacks(self.margin(at))
+            || self.hole_is_old_at().is_some_and(|due| due <= now);
         if may_repair && is_wanted {
-            return self.send_equation(now, out);
+            return self.send_equation(now, at, out);
         }
         if let Some(number) = self.sender.next_source()
-            && let Some(transmit) = self.send_source(now, number, out)
+            && let Some(transmit) = self.send_source(now, at, number, out)
         {
             return Some(transmit);
         }
-        if may_repair && self.spare_at().is_some_and(|at| at <= now) {
-            return self.send_equation(now, out);
+        if may_repair && self.spare_at(at).is_some_and(|due| due <= now) {
+            return self.send_equation(now, at, out);
         }
         self.stats.sent.equations_deferred += u64::from(is_wanted && !may_repair);
         None
     }
 
     /// Fills a source with packets that wait, and sends it.
-    fn send_source(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
+    fn send_source(
+        &mut self,
+        now: Time,
+        at: usize,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let max = self.max_symbol();
         self.drop_too_long();
         if !self.has_packets() {
@@ -754,8 +1138,8 @@ impl Tunnel {
         let filling = Filling {
             number,
             floor: self.sender.floor(),
-            reported: self.reported.first_missing(),
-            rtt: self.rate.rtt(),
+            reported: self.progress.first_missing(),
+            rtt: self.longest_rtt(),
         };
         let (mut is_sparse, mut is_acknowledging) = (true, true);
         // Of all packets in the source, if that counts.
@@ -798,24 +1182,24 @@ impl Tunnel {
         if self.is_small(symbol.len())
             && is_sparse
             && self.has_packets()
-            && self.loss.rate() > NOTICEABLE_LOSS
+            && self.sender.loss(self.paths[at].id).rate() > NOTICEABLE_LOSS
         {
-            self.copy = self.copy.or(Some((number, now + self.idle_wait())));
+            self.copy = self.copy.or(Some((number, now + self.idle_wait(at))));
         }
         self.stats.sent.sources_sent += 1;
         if !self.sender.has_unacknowledged() {
-            self.reported.restart(now);
+            self.progress.restart(now);
         }
-        let extras = self.extras(now, symbol.len() + wire::SOURCE_HEADER);
+        let extras = self.extras(now, at, symbol.len() + wire::SOURCE_HEADER);
         self.budgets.repairing.earn(symbol.len());
         self.budgets.sending.earn(symbol.len());
-        let symbol = self.sender.add_source(now, symbol, self.next_number);
+        let symbol = self.sender.add_source(now, symbol, self.paths[at].number());
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
         let dscp = dscp.unwrap_or(0);
         self.sender.set_dscp(dscp);
         let carried = if is_acknowledging { Carried::Acknowledgements } else { Carried::Source };
-        Some(Transmit { dscp, ..self.account(now, out, carried, false) })
+        Some(Transmit { dscp, ..self.account(now, at, out, carried, false) })
     }
 
     /// Takes a packet from the queue that is too long for a source, if one is next and there is room for
@@ -847,24 +1231,31 @@ impl Tunnel {
 
     /// Sends a second copy of a source unasked. The copy makes up for no other source, so it is not counted as
     /// an equation.
-    fn send_copy(&mut self, now: Time, number: u64, out: &mut Vec<u8>) -> Option<Transmit> {
-        let symbol = self.sender.again(number, self.next_number)?;
+    fn send_copy(
+        &mut self,
+        now: Time,
+        at: usize,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let symbol = self.sender.again(number, self.paths[at].number())?;
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..Message::default() }.emit(out);
         self.stats.sent.sources_resent += 1;
         let dscp = self.sender.dscp(Some(number));
-        Some(Transmit { dscp, ..self.account(now, out, Carried::Other, false) })
+        Some(Transmit { dscp, ..self.account(now, at, out, Carried::Other, false) })
     }
 
     /// Retransmits a source or sends a repair.
-    fn send_equation(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
-        let carrier = self.next_number;
+    fn send_equation(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        let carrier = self.paths[at].number();
         let limit = self.max_symbol();
-        let extras = self.extras(now, limit + REPAIR_HEADER);
-        let wants_report = self.silence.is_on();
-        let is_wanted = self.sender.lacks_known(&self.loss)
-            || self.hole_is_old_at().is_some_and(|at| at <= now);
-        let lost = if self.silence.is_first_due() {
+        let extras = self.extras(now, at, limit + REPAIR_HEADER);
+        let silence = &self.paths[at].silence;
+        let wants_report = silence.is_on();
+        let is_wanted =
+            self.sender.lacks_known() || self.hole_is_old_at().is_some_and(|due| due <= now);
+        let lost = if silence.is_first_due() {
             self.sender.oldest(carrier)
         } else if is_wanted && self.sender.oldest_hole().is_some() {
             self.sender.next_lost(carrier)
@@ -892,105 +1283,150 @@ impl Tunnel {
             self.sender.dscp(None)
         };
         self.budgets.sending.add(HANDED);
-        Some(Transmit { dscp, ..self.account(now, out, Carried::Equation, false) })
+        Some(Transmit { dscp, ..self.account(now, at, out, Carried::Equation, false) })
     }
 
-    fn send_report(&mut self, now: Time, out: &mut Vec<u8>) -> Transmit {
+    fn send_report(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Transmit {
         self.stats.sent.reports_sent += 1;
-        self.send_control(now, Body::Empty, false, out)
+        self.send_control(now, at, Body::Empty, false, out)
     }
 
-    /// Whether the next datagram has room for a report.
-    fn has_room_for_report(&mut self, now: Time) -> bool {
-        if self.understanding.is_urgent(now) {
+    /// Whether the next datagram of a path has room for a report.
+    fn has_room_for_report(&mut self, now: Time, at: usize) -> bool {
+        if self.understanding.is_urgent(now) || !self.takes(at) {
             return false;
         }
-        let lacks = self.sender.lacks(&self.loss, self.margin());
+        let lacks = self.sender.lacks(self.margin(at));
         let cut = self.recorder.cut().map(|cut| cut.left() + 1);
         let next = cut.or_else(|| self.queue.next_size()).filter(|_| !lacks);
-        next.is_some_and(|next| next + RECORD_HEADER + FLOOR + MAX_REPORT <= self.max_symbol())
+        let most = RECORD_HEADER + FLOOR + self.most_of_report();
+        next.is_some_and(|next| next + most <= self.max_symbol())
+    }
+
+    /// Octets of a report at most.
+    fn most_of_report(&self) -> usize {
+        if self.paths.len() > 1 { MAX_REPORT + HORIZONS } else { MAX_REPORT }
     }
 
     fn send_control(
         &mut self,
         now: Time,
+        at: usize,
         body: Body<'_>,
         wants_report: bool,
         out: &mut Vec<u8>,
     ) -> Transmit {
-        let extras = self.extras(now, 0);
+        let extras = self.extras(now, at, 0);
         let understands = if body == Body::Empty { self.understanding.show(now) } else { None };
         Message { wants_report, understands, body, ..extras }.emit(out);
-        let transmit = self.account(now, out, Carried::Other, false);
+        let transmit = self.account(now, at, out, Carried::Other, false);
         if wants_report {
-            self.liveness.handle_sent(now);
+            self.paths[at].liveness.handle_sent(now);
         }
         transmit
     }
 
-    /// A message with the report, the floor and the contexts, if they are wanted and fit beside `body`
+    /// Sends what goes without a report.
+    fn send_bare(
+        &mut self,
+        now: Time,
+        at: usize,
+        body: Body<'_>,
+        is_probe: bool,
+        out: &mut Vec<u8>,
+    ) -> Transmit {
+        Message { body, ..Message::default() }.emit(out);
+        self.account(now, at, out, Carried::Other, is_probe)
+    }
+
+    /// A message with the report about a path, the floor and the contexts, if they are wanted and fit beside `body`
     /// octets.
-    fn extras(&mut self, now: Time, body: usize) -> Message<'static> {
+    fn extras(&mut self, now: Time, at: usize, body: usize) -> Message<'static> {
         let mut room = (self.max_symbol() + REPAIR_HEADER).saturating_sub(body);
-        let floor = (self.sender.floor() > self.reported.first_missing() && room >= FLOOR)
+        let floor = (self.sender.floor() > self.progress.first_missing() && room >= FLOOR)
             .then(|| low24(self.sender.floor()));
         if floor.is_some() {
             room -= FLOOR;
         }
         let mut extras = Message { floor, ..Message::default() };
-        let is_wanted = self.reporter.is_due(now) || self.reporter.has_news(now);
+        let most = self.most_of_report();
+        let Path { reporter, rate, .. } = &mut self.paths[at];
+        let is_wanted = reporter.is_due(now) || reporter.has_news(now);
         let goes_alone = self.understanding.is_urgent(now) && body > 0;
-        if !is_wanted || goes_alone || room < MAX_REPORT {
+        if !is_wanted || goes_alone || room < most {
             return extras;
         }
         // The count and the octet of understood features, beside four octets for each context.
-        let fitting = (room - MAX_REPORT).saturating_sub(2) / CONTEXT;
+        let fitting = (room - most).saturating_sub(2) / CONTEXT;
         let told = self.receiver.poll_told(fitting.min(MAX_CONTEXTS));
         extras.contexts = told.into_iter().map(|(id, source)| (id, low24(source))).collect();
         let work = &mut self.budgets.decoding;
-        let lateness = self.reporter.lateness(now);
+        let lateness = reporter.lateness(now);
         let (holes, ripe_at) = self.receiver.holes(now, lateness, work);
-        let soonest = if work.is_over(now) { now + LEAST_WAIT } else { now };
+        let mut soonest = if work.is_over(now) { now + LEAST_WAIT } else { now };
+        let rtt = rate.rtt();
+        let others = self.paths.iter().filter(|path| path.id.index() != at);
+        let ends = others.filter_map(|path| Some((path.id, path.reporter.newest()?)));
+        extras.horizons = ends
+            .filter_map(|(id, newest)| Some((u8::try_from(id.index()).ok()?, newest)))
+            .collect();
+        if !extras.horizons.is_empty() {
+            // What slower paths still bring is missing all the time: no report is due for that alone.
+            soonest = soonest.max(now + reporter::longest_wait(rtt));
+        }
         let ripe_at = ripe_at.map(|at| at.max(soonest));
-        extras.report = Some(self.reporter.report(now, holes, ripe_at));
+        extras.report = Some(self.paths[at].reporter.report(now, holes, ripe_at));
         extras
     }
 
     /// Accounts for a datagram with payload `out`, and numbers it.
-    fn account(&mut self, now: Time, out: &[u8], carried: Carried, is_probe: bool) -> Transmit {
-        let number = self.next_number;
-        self.next_number += 1;
-        let octets = out.len() + self.config.overhead;
+    fn account(
+        &mut self,
+        now: Time,
+        at: usize,
+        out: &[u8],
+        carried: Carried,
+        is_probe: bool,
+    ) -> Transmit {
+        let path = &mut self.paths[at];
+        let number = path.number();
+        let octets = out.len() + path.overhead;
         self.stats.sent.datagrams_sent += 1;
         self.stats.sent.octets_sent += octets as u64;
-        self.sender.note(now, carried, octets, self.rate.rtt());
-        self.rate.handle_sent(now, number, octets);
+        self.sender.note(now, number, carried, octets, path.rate.rtt());
+        path.rate.handle_sent(now, path.next, octets);
+        path.next += 1;
         if carried != Carried::Other {
-            self.yields = false;
-            self.silence.handle_sent(now);
+            path.yields = false;
+            path.silence.handle_sent(now);
             self.kept.handle_sent(now);
-            self.liveness.handle_sent(now);
+            path.liveness.handle_sent(now);
         }
         Transmit { number, is_probe, dscp: 0 }
     }
 
-    fn margin(&self) -> f64 {
-        margin(self.rate.rtt(), self.config.patience)
+    fn margin(&self, at: usize) -> f64 {
+        margin(self.paths[at].rate.rtt(), self.config.patience)
     }
 
     /// How long packets may wait in the queue: a round trip, and more if losses stall flows. While a
     /// source is recovered, the flows that wait for it send nothing, and the queue keeps the path busy.
     fn stalling_rtt(&self) -> Duration {
-        let p = self.loss.rate();
-        let test = if self.rate.is_testing() { TESTING } else { 0.0 };
-        let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p + test;
-        self.rate.min_rtt().mul_f64(1.0 + stalls)
+        let of_path = |path: &Path| {
+            let p = self.sender.loss(path.id).rate();
+            let test = if path.rate.is_testing() { TESTING } else { 0.0 };
+            let stalls = (p / NOTICEABLE_LOSS).min(1.0) + 4.0 * p + test;
+            path.rate.min_rtt().mul_f64(1.0 + stalls)
+        };
+        let best = self.rank(&self.paths[self.best()]);
+        let serving = self.paths.iter().filter(|path| self.rank(path) == best);
+        serving.map(of_path).max().unwrap_or_default()
     }
 
     /// When a source that is known to be lost has been so for long enough to be sent again, however few
     /// equations the peer seems to lack.
     fn hole_is_old_at(&self) -> Option<Time> {
-        Some(self.sender.oldest_hole()? + self.rate.rtt().mul_f64(OLD))
+        Some(self.sender.oldest_hole()? + self.longest_rtt().mul_f64(OLD))
     }
 
     /// Whether a source of this many octets is small compared with a full one.
@@ -998,39 +1434,42 @@ impl Tunnel {
         octets <= self.max_symbol() / SMALL_SHARE
     }
 
-    /// When a repair is sent in advance because there is nothing else to send; `None` if none is needed.
-    fn spare_at(&self) -> Option<Time> {
-        let soon = self.silence.last_sent() + self.idle_wait();
+    /// When a repair is sent on a path in advance because there is nothing else to send; `None` if none is needed.
+    fn spare_at(&self, at: usize) -> Option<Time> {
+        let path = &self.paths[at];
+        let last_sent = self.paths.iter().map(|path| path.silence.last_sent()).max()?;
+        let soon = last_sent + self.idle_wait(at);
         let is_small = self.is_small(self.sender.newest().map_or(0, <[u8]>::len));
-        if self.is_busy() {
+        if self.is_busy(path) {
             let margin = if is_small { SMALL_IDLE_MARGIN } else { IDLE_MARGIN };
-            let lacks = self.sender.lacks_lately(&self.loss, self.margin() + margin);
+            let lacks = self.sender.lacks_lately(self.margin(at) + margin);
             return lacks.then_some(soon);
         }
-        if self.sender.lacks(&self.loss, self.margin() + IDLE_MARGIN) {
+        if self.sender.lacks(self.margin(at) + IDLE_MARGIN) {
             return Some(soon);
         }
         let Tail { since, equations } = self.sender.tail();
         let share = *SPREAD.get(equations)?;
         // The repairs of a small packet cost little, also where loss is only feared.
-        let p = if is_small { self.loss.feared(since) } else { self.loss.rate() };
-        let risk = self.sender.tail_risk(p, self.loss.burst());
+        let loss = self.sender.loss(path.id);
+        let p = if is_small { loss.feared(since) } else { loss.rate() };
+        let risk = self.sender.tail_risk(p, loss.burst());
         if risk > HIGH_RISK {
             return Some(soon);
         }
-        let rtt = self.known_rtt().unwrap_or(GUESSED_RTT);
+        let rtt = path.known_rtt().unwrap_or(GUESSED_RTT);
         (risk > RISK).then(|| soon.max(since + rtt * share / 16))
     }
 
-    /// Whether the path has no room for more than the flows' own packets and the repairs they need.
-    fn is_busy(&self) -> bool {
-        let Some(rtt) = self.known_rtt() else { return false };
-        let window = self.rate.rate() / 8.0 * rtt.as_secs_f64();
-        self.sender.octets_per_round() >= BUSY * window
+    /// Whether a path has no room for more than the flows' own packets and the repairs they need.
+    fn is_busy(&self, path: &Path) -> bool {
+        let Some(rtt) = path.known_rtt() else { return false };
+        let window = path.rate.rate() / 8.0 * rtt.as_secs_f64();
+        self.sender.octets_per_round(path.id) >= BUSY * window
     }
 
-    fn idle_wait(&self) -> Duration {
-        (self.rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT)
+    fn idle_wait(&self, at: usize) -> Duration {
+        (self.paths[at].rate.rtt() / IDLE_SHARE).clamp(MIN_IDLE_WAIT, MAX_IDLE_WAIT)
     }
 }
 
@@ -1076,18 +1515,24 @@ impl Tunnel {
 const LEAST_PACKET: usize = 1_280;
 
 impl Tunnel {
-    /// The system refused a datagram of this payload because the packet would be too big.
-    pub fn handle_too_big(&mut self, now: Time, payload: usize) {
+    /// The system refused a datagram of this payload on a path because the packet would be too big.
+    pub fn handle_too_big(&mut self, now: Time, id: PathId, payload: usize) {
         self.seen = now;
-        self.change_mtu(|it| it.mtu.handle_too_big(now, payload + it.config.overhead));
+        self.change_mtu(|it| {
+            let path = it.paths.get_mut(id.index());
+            path.into_iter().for_each(|it| it.mtu.handle_too_big(now, payload + it.overhead));
+        });
     }
 
-    /// The first link towards the peer, which is where it was, takes outer packets of `max_mtu` octets now. Cheap if
+    /// The first link of a path, which leads where it led, takes outer packets of `max_mtu` octets now. Cheap if
     /// nothing has changed.
-    pub fn handle_first_link(&mut self, now: Time, max_mtu: usize) {
+    pub fn handle_first_link(&mut self, now: Time, id: PathId, max_mtu: usize) {
         self.seen = now;
-        self.config.max_mtu = max_mtu;
-        self.change_mtu(|it| it.mtu.handle_first_link(now, max_mtu.min(LONGEST_OUTER)));
+        self.change_mtu(|it| {
+            let Some(path) = it.paths.get_mut(id.index()) else { return };
+            path.max_mtu = max_mtu;
+            path.mtu.handle_first_link(now, max_mtu.min(LONGEST_OUTER));
+        });
     }
 
     /// Octets of the longest inner packet, at least 1,280 unless the peer is an older one that joins no
@@ -1107,10 +1552,14 @@ impl Tunnel {
         self.max_symbol() - RECORD_HEADER
     }
 
-    fn handle_probe_reply(&mut self, now: Time, payload: usize) {
-        let outer = payload + self.config.overhead;
-        self.reported.handle_probe_reply(outer);
-        self.change_mtu(|it| it.mtu.handle_reply(now, outer));
+    fn handle_probe_reply(&mut self, now: Time, at: usize, payload: usize) {
+        self.change_mtu(|it| {
+            let path = &mut it.paths[at];
+            let outer = payload + path.overhead;
+            path.reported.handle_probe_reply(outer);
+            path.mtu.handle_reply(now, outer);
+        });
+        self.join(at);
     }
 
     /// Makes a change that may affect the path's MTU; then tells the driver, and gives up sources too long for it.
@@ -1129,18 +1578,30 @@ impl Tunnel {
         }
     }
 
-    /// Octets of a symbol at most.
+    /// Octets of a symbol at most: it may go by any path.
     fn max_symbol(&self) -> usize {
-        self.symbol_of(self.mtu.confirmed())
+        let [made, _] = self.longest_symbols();
+        made
     }
 
-    /// Octets of the longest symbol that is made, and of the longest symbol not known to be too long.
+    /// Octets of the longest symbol that is made, and of the longest symbol not known to be too long for any path.
     fn longest_symbols(&self) -> [usize; 2] {
-        [self.mtu.confirmed(), self.mtu.passing()].map(|outer| self.symbol_of(outer))
+        let least = |of: fn(&Path) -> usize| {
+            let joined = self.paths.iter().filter(|path| path.has_joined);
+            joined.map(|path| path.symbol_of(of(path))).min().expect("the first path has joined")
+        };
+        [least(|path| path.mtu.confirmed()), least(|path| path.mtu.passing())]
+    }
+}
+
+impl Path {
+    /// The number of the next datagram.
+    fn number(&self) -> u64 {
+        self.id.number(self.next)
     }
 
     /// Octets of the symbol that fits an outer packet.
     fn symbol_of(&self, outer: usize) -> usize {
-        outer - self.config.overhead - FLAGS - REPAIR_HEADER
+        outer - self.overhead - FLAGS - REPAIR_HEADER
     }
 }

@@ -1,7 +1,7 @@
 //! Tracks the features that each end has shown to understand, beyond the features of all ends.
 //!
 //! ```text
-//!  octet       bit 0 records with compressed headers, bit 1 packets in parts, bits 2 to 6 zero,
+//!  octet       bit 0 records with compressed headers, bit 1 packets in parts, bit 2 further paths, bits 3 to 6 zero,
 //!              bit 7 the peer's octet has come
 //! ```
 //!
@@ -18,6 +18,8 @@ use base::time::Time;
 pub const COMPRESSED_HEADERS: u8 = 0b0000_0001;
 /// Packets in parts.
 pub const PARTS: u8 = 0b0000_0010;
+/// Further paths to the peer.
+pub const PATHS: u8 = 0b0000_0100;
 const CONFIRMED: u8 = 0b1000_0000;
 
 /// Messages that show the octet at once.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  octet 0     flags: bits 0 to 2 the kind of body, bit 3 a report follows, bit 4 a floor follows,
-//!              bit 5 the peer is asked for a report, bit 6 contexts follow, bit 7 zero
+//!              bit 5 the peer is asked for a report, bit 6 contexts follow, bit 7 horizons follow
 //!  report      newest        4   greatest datagram number received, low 32 bits
 //!              received_at   4   when, in microseconds of the peer's clock, low 32 bits
 //!              delay         2   how long the report waited since, in units of 32 microseconds
@@ -18,11 +18,15 @@
 //!  floor       3                 sources before it will not be sent again, low 24 bits
 //!  contexts    count 1, at most 8; then that many (context 1, source 3): contexts known to the sender, each
 //!              with the source that announced the headers, low 24 bits
+//!  horizons    count 1, at most 3; then that many (path 1, newest 4): the greatest number received on each other path,
+//!              low 32 bits; only beside a report, which is about the path of its datagram
 //!  body        kind 0  nothing, or an octet ([`super::understanding`])
 //!              kind 1  source: number 3, symbol
 //!              kind 2  repair: first source 3, count 2, coded symbol
 //!              kind 3  probe: padding
 //!              kind 4  probe reply: size of the probe's payload 2
+//!              kind 5  proof of a further path: flags 1 (bit 0: a backup), question 8, answer 8 ([`super::proof`])
+//!              kind 6  a datagram of a handshake, while the first path does not serve
 //! ```
 //!
 //! A symbol consists of records ([`super::record`]). A repair is the sum of the sources of its window, each times a
@@ -30,6 +34,9 @@
 //! (RFC 8681 calls them source and repair symbols of a sliding window).
 
 use std::time::Duration;
+
+use super::number::PATHS;
+use super::proof::{Proof, SECRET};
 
 /// Octets before the body, with neither report nor floor.
 pub const FLAGS: usize = 1;
@@ -51,6 +58,9 @@ pub const MAX_HOLES: usize = 48;
 pub const MAX_CONTEXTS: usize = 8;
 /// Octets of each of them.
 pub const CONTEXT: usize = 4;
+/// Horizons of other paths that a message lists at most, and octets of all of them.
+const MAX_HORIZONS: usize = PATHS - 1;
+pub const HORIZONS: usize = 1 + 5 * MAX_HORIZONS;
 /// The greatest number that two octets in base 128 hold.
 pub const MAX_VARINT: u16 = 0x3fff;
 
@@ -59,7 +69,10 @@ const HAS_REPORT: u8 = 0b0000_1000;
 const HAS_FLOOR: u8 = 0b0001_0000;
 const WANTS_REPORT: u8 = 0b0010_0000;
 const HAS_CONTEXTS: u8 = 0b0100_0000;
-const RESERVED: u8 = 0b1000_0000;
+const HAS_HORIZONS: u8 = 0b1000_0000;
+
+/// The flag of a proof: the path is a backup.
+const BACKUP: u8 = 0b0000_0001;
 
 /// What a datagram says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,6 +83,8 @@ pub struct Message<'a> {
     pub wants_report: bool,
     /// Known header contexts, and the low 24 bits of the sources that announced them.
     pub contexts: Vec<(u8, u32)>,
+    /// Other paths by their places, and the low 32 bits of the greatest number received on each.
+    pub horizons: Vec<(u8, u32)>,
     /// What the sender understands; only with an empty body.
     pub understands: Option<u8>,
     pub body: Body<'a>,
@@ -85,6 +100,8 @@ pub enum Body<'a> {
     ProbeReply {
         size: u16,
     },
+    Proof(Proof),
+    Handshake(&'a [u8]),
     Repair {
         /// Low 24 bits.
         first: u32,
@@ -121,6 +138,8 @@ pub struct Report {
 pub enum Malformed {
     #[error("{0} contexts")]
     Contexts(u8),
+    #[error("{0} horizons, or none of another path")]
+    Horizons(u8),
     #[error("flags {0:#04x} are not defined")]
     Flags(u8),
     #[error("a hole does not fit the report")]
@@ -136,13 +155,12 @@ impl<'a> Message<'a> {
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::of(octets);
         let flags = reader.u8()?;
-        if flags & RESERVED != 0 {
-            return Err(Malformed::Flags(flags));
-        }
         let report = (flags & HAS_REPORT != 0).then(|| Report::parse(&mut reader)).transpose()?;
         let floor = (flags & HAS_FLOOR != 0).then(|| reader.u24()).transpose()?;
         let contexts =
             if flags & HAS_CONTEXTS != 0 { parse_contexts(&mut reader)? } else { Vec::new() };
+        let horizons =
+            if flags & HAS_HORIZONS != 0 { parse_horizons(&mut reader)? } else { Vec::new() };
         let mut understands = None;
         let body = match flags & KIND {
             0 => {
@@ -159,10 +177,16 @@ impl<'a> Message<'a> {
             }
             3 => Body::Probe { padding: reader.rest().len() },
             4 => Body::ProbeReply { size: reader.u16()? },
+            5 => Body::Proof(Proof {
+                is_backup: reader.u8()? & BACKUP != 0,
+                question: reader.take::<SECRET>()?,
+                answer: reader.take::<SECRET>()?,
+            }),
+            6 => Body::Handshake(reader.rest()),
             _ => return Err(Malformed::Flags(flags)),
         };
         let wants_report = flags & WANTS_REPORT != 0;
-        Ok(Self { report, floor, wants_report, contexts, understands, body })
+        Ok(Self { report, floor, wants_report, contexts, horizons, understands, body })
     }
 
     /// Appends the message to `out`.
@@ -173,13 +197,16 @@ impl<'a> Message<'a> {
             Body::Repair { .. } => 2,
             Body::Probe { .. } => 3,
             Body::ProbeReply { .. } => 4,
+            Body::Proof(_) => 5,
+            Body::Handshake(_) => 6,
         };
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         out.push(
             kind | flag(self.report.is_some(), HAS_REPORT)
                 | flag(self.floor.is_some(), HAS_FLOOR)
                 | flag(self.wants_report, WANTS_REPORT)
-                | flag(!self.contexts.is_empty(), HAS_CONTEXTS),
+                | flag(!self.contexts.is_empty(), HAS_CONTEXTS)
+                | flag(!self.horizons.is_empty(), HAS_HORIZONS),
         );
         if let Some(report) = &self.report {
             report.emit(out);
@@ -195,10 +222,24 @@ impl<'a> Message<'a> {
                 push_u24(out, source);
             }
         }
+        if !self.horizons.is_empty() {
+            let horizons = &self.horizons[..self.horizons.len().min(MAX_HORIZONS)];
+            out.push(u8::try_from(horizons.len()).expect("at most 3"));
+            for &(path, newest) in horizons {
+                out.push(path);
+                out.extend_from_slice(&newest.to_be_bytes());
+            }
+        }
         match self.body {
             Body::Empty => out.extend(self.understands),
             Body::Probe { padding } => out.resize(out.len() + padding, 0),
             Body::ProbeReply { size } => out.extend_from_slice(&size.to_be_bytes()),
+            Body::Proof(Proof { is_backup, question, answer }) => {
+                out.push(flag(is_backup, BACKUP));
+                out.extend_from_slice(&question);
+                out.extend_from_slice(&answer);
+            }
+            Body::Handshake(datagram) => out.extend_from_slice(datagram),
             Body::Repair { first, count, symbol } => {
                 push_u24(out, first);
                 out.extend_from_slice(&count.to_be_bytes());
@@ -277,6 +318,14 @@ fn parse_contexts(reader: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> 
         return Err(Malformed::Contexts(count));
     }
     (0..count).map(|_| Ok((reader.u8()?, reader.u24()?))).collect()
+}
+
+fn parse_horizons(reader: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> {
+    let count = reader.u8()?;
+    if count == 0 || usize::from(count) > MAX_HORIZONS {
+        return Err(Malformed::Horizons(count));
+    }
+    (0..count).map(|_| Ok((reader.u8()?, reader.u32()?))).collect()
 }
 
 fn push_u24(out: &mut Vec<u8>, value: u32) {

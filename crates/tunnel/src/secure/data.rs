@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   Outbound, one per life of a peer      Table, one per gateway
-//!     key, endpoint ◀── Sealer              index ─▶ key, Inbound ◀── Opener
-//!     next number                                     window, where the peer is heard
+//!     key; of each path:                    index ─▶ key, Inbound ◀── Opener
+//!     endpoint, next ◀── Sealer                       of each path: window, where the peer is heard
 //! ```
 //! Both halves keep a copy of what they use and look at one atomic number to see whether it is
 //! still the newest. A number is sealed once: they have to increase, and an `Outbound` belongs to
@@ -19,8 +19,9 @@ use super::secret::Aead;
 
 /// Keepalives are counted from here; the cores' numbers stay below.
 pub const KEEPALIVES: u64 = 1 << 63;
-/// Numbers from here on are not sealed: far from the keepalives', and from any wrap.
-pub const END_OF_NUMBERS: u64 = 1 << 62;
+/// Of each path, what is counted from here on is not sealed: far from the numbers of the next path, of the keepalives,
+/// and from any wrap.
+pub const END_OF_NUMBERS: u64 = 1 << 55;
 
 /// The nonce of Noise's AESGCM: 32 zero bits, then the number.
 pub fn nonce(number: u64) -> Nonce {

@@ -15,6 +15,7 @@ use super::mac::{is_mac, mac_key};
 use super::open::Table;
 use super::wire::MAC;
 use super::{Incarnation, PeerId};
+use crate::PathId;
 
 /// Datagrams and events that may wait: so many, and more for each peer.
 const ROOM: usize = 64;
@@ -61,6 +62,16 @@ pub enum Event {
         /// Who.
         peer: PeerId,
         /// Where it is now.
+        endpoint: SocketAddr,
+    },
+    /// The peer is heard on a further path, from another address than before or for the first time there. What is
+    /// sealed for that path goes to this address, which the peer has not proved.
+    Further {
+        /// Who.
+        peer: PeerId,
+        /// On which path.
+        path: PathId,
+        /// Where it is heard.
         endpoint: SocketAddr,
     },
     /// The last keys are too old: nothing can be sealed until the next [`Event::Established`].
@@ -118,6 +129,7 @@ impl Event {
         match *self {
             Self::EndpointChanged { peer, .. }
             | Self::Established { peer, .. }
+            | Self::Further { peer, .. }
             | Self::Expired { peer }
             | Self::Unanswered { peer, .. }
             | Self::Trouble { peer, .. } => Some(peer),

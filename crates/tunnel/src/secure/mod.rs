@@ -55,6 +55,7 @@ use std::fmt;
 
 pub use keys::{PresharedKey, PrivateKey, PublicKey};
 pub use local::{Event, Fresh, Outgoing, Trouble};
+pub(crate) use mac::mac;
 pub use open::{Heard, Opened, Opener};
 pub use peer::Peer;
 pub use peers::{Incoming, Peers, Unusable};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use base::replay::{Stale, Window};
@@ -16,6 +16,7 @@ use super::secret::Aead;
 use super::stats::{Dropped, Totals};
 use super::wire::{Datagram, Index, Sealed};
 use super::{HEADER, Incarnation, PeerId};
+use crate::{PATHS, PathId};
 
 /// Length of the window of accepted numbers in words: 1 KiB.
 const WINDOW_WORDS: usize = 128;
@@ -47,7 +48,7 @@ pub enum Opened {
         peer: PeerId,
         /// The sender's life in which the datagram was sealed.
         incarnation: Incarnation,
-        /// Its number.
+        /// Its number, which says the path, too ([`PathId::of`]).
         number: u64,
         /// Where the payload stands.
         payload: Range<usize>,
@@ -60,6 +61,7 @@ pub enum Opened {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Heard {
     pub(crate) index: Index,
+    pub(crate) path: PathId,
     pub(crate) from: SocketAddr,
     pub(crate) has_moved: bool,
 }
@@ -94,27 +96,29 @@ impl Opener {
         datagram: &mut [u8],
     ) -> Result<Opened, Dropped> {
         let key = self.key(now, sealed.index)?;
-        let number = {
-            let heard = lock(&key.inbound.heard);
-            let number = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
-            heard.window.check(number)?;
-            number
+        let path = sealed.path;
+        let counted = {
+            let heard = lock(key.inbound.heard(path));
+            let counted = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
+            heard.window.check(counted)?;
+            counted
         };
-        if number >= END_OF_NUMBERS {
+        if counted >= END_OF_NUMBERS {
             return Err(Dropped::Forged);
         }
+        let number = path.number(counted);
         let len = key.open(number, datagram)?;
         let has_moved = {
-            let mut heard = lock(&key.inbound.heard);
+            let mut heard = lock(key.inbound.heard(path));
             // Another thread may have taken it in the meantime.
-            let is_newest = heard.window.take(number)?;
+            let is_newest = heard.window.take(counted)?;
             if is_newest {
                 heard.data_at = Some(now);
             }
             is_newest && heard.has_moved(from)
         };
         key.inbound.activity.heard(now, true);
-        let heard = key.news(from, has_moved);
+        let heard = key.news(path, from, has_moved);
         let (peer, incarnation) = (key.peer, key.inbound.incarnation);
         Ok(Opened::Payload { peer, incarnation, number, payload: HEADER..HEADER + len, heard })
     }
@@ -136,12 +140,12 @@ impl Opener {
             return Err(Dropped::Replayed);
         }
         let has_moved = {
-            let mut heard = lock(&key.inbound.heard);
+            let mut heard = lock(key.inbound.heard(PathId::FIRST));
             let is_decided = heard.data_at.is_some_and(|at| now.since(at) < DATA_DECIDE);
             !is_decided && heard.has_moved(from)
         };
         key.inbound.activity.heard(now, false);
-        Ok(key.news(from, has_moved))
+        Ok(key.news(PathId::FIRST, from, has_moved))
     }
 
     fn key(&mut self, now: Time, index: Index) -> Result<&ReceiveKey, Dropped> {
@@ -277,9 +281,9 @@ impl ReceiveKey {
     }
 
     /// What the control half should know, if anything: the first use, or another address.
-    fn news(&self, from: SocketAddr, has_moved: bool) -> Option<Heard> {
+    fn news(&self, path: PathId, from: SocketAddr, has_moved: bool) -> Option<Heard> {
         let is_first = !self.is_confirmed.load(Relaxed) && !self.is_confirmed.swap(true, Relaxed);
-        (has_moved || is_first).then_some(Heard { index: self.index, from, has_moved })
+        (has_moved || is_first).then_some(Heard { index: self.index, path, from, has_moved })
     }
 }
 
@@ -287,7 +291,9 @@ impl ReceiveKey {
 #[derive(Debug)]
 pub struct Inbound {
     incarnation: Incarnation,
-    heard: Mutex<HeardOf>,
+    first: Mutex<HeardOf>,
+    /// The further paths, once something was heard by one of them.
+    further: OnceLock<Box<[Mutex<HeardOf>; PATHS - 1]>>,
     activity: Arc<Activity>,
 }
 
@@ -304,9 +310,15 @@ struct HeardOf {
 
 impl Inbound {
     pub fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
-        let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
-        let heard = Mutex::new(heard);
-        Arc::new(Self { incarnation, heard, activity })
+        let (first, further) = (Mutex::new(HeardOf::nothing()), OnceLock::new());
+        Arc::new(Self { incarnation, first, further, activity })
+    }
+
+    /// What was heard by a path.
+    fn heard(&self, path: PathId) -> &Mutex<HeardOf> {
+        let Some(place) = path.index().checked_sub(1) else { return &self.first };
+        let nothing = || Box::new(std::array::from_fn(|_| Mutex::new(HeardOf::nothing())));
+        &self.further.get_or_init(nothing)[place]
     }
 
     /// The peer's life from which datagrams are received.
@@ -316,17 +328,21 @@ impl Inbound {
 
     /// The peer announces the number of its next datagram.
     pub fn expect(&self, number: u64) {
-        let mut heard = lock(&self.heard);
+        let mut heard = lock(&self.first);
         heard.hint = heard.hint.max(number);
     }
 
     /// The peer is known to be at this address: datagrams from there are no news.
     pub fn set_endpoint(&self, endpoint: SocketAddr) {
-        lock(&self.heard).endpoint = Some(endpoint);
+        lock(&self.first).endpoint = Some(endpoint);
     }
 }
 
 impl HeardOf {
+    fn nothing() -> Self {
+        Self { window: Window::new(), hint: 0, endpoint: None, data_at: None }
+    }
+
     fn has_moved(&mut self, from: SocketAddr) -> bool {
         self.endpoint.replace(from) != Some(from)
     }

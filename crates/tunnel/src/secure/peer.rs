@@ -22,6 +22,7 @@ use super::sessions::{Agreed, Sessions};
 use super::stats::{Dropped, Stats};
 use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
 use super::{Incarnation, PeerId};
+use crate::PathId;
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
@@ -104,13 +105,22 @@ impl Remote {
     pub fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
         let Some((is_first, inbound)) = self.sessions.confirm(heard.index) else { return false };
         if is_first {
-            let endpoint = self.confirm_answer().unwrap_or(heard.from);
+            // A further path says nothing of where the first one leads.
+            let is_further = heard.path != PathId::FIRST;
+            let known = self.confirm_answer().or(self.endpoint.filter(|_| is_further));
+            let endpoint = known.unwrap_or(heard.from);
             inbound.set_endpoint(endpoint);
             self.establish(now, heard.index, endpoint, local);
         } else if !heard.has_moved {
             return false;
         }
-        self.consider(now, heard.from, local);
+        if heard.path == PathId::FIRST {
+            self.consider(now, heard.from, local);
+        } else if heard.has_moved {
+            self.sessions.set_further(heard.path, heard.from);
+            let (peer, path, endpoint) = (self.id, heard.path, heard.from);
+            local.tell(Event::Further { peer, path, endpoint });
+        }
         true
     }
 
@@ -179,9 +189,20 @@ impl Remote {
         self.endpoint
     }
 
-    /// Where it is, and where it may be called.
+    /// A further path leads to the peer at this address.
+    pub fn handle_further(&mut self, path: PathId, endpoint: SocketAddr) {
+        self.sessions.set_further(path, endpoint);
+    }
+
+    /// Where it is on a further path.
+    pub fn further(&self, path: PathId) -> Option<SocketAddr> {
+        self.sessions.further()[path.index()]
+    }
+
+    /// Where it is, by all paths, and where it may be called.
     pub fn endpoints(&self) -> impl Iterator<Item = SocketAddr> {
-        self.endpoint.into_iter().chain(self.configured.iter().copied())
+        let further = self.sessions.further().iter().flatten().copied();
+        self.endpoint.into_iter().chain(self.configured.iter().copied()).chain(further)
     }
 
     pub fn has_session(&self, now: Time) -> bool {
@@ -632,7 +653,8 @@ impl Remote {
     fn fresh(&self, now: Time) -> Option<Fresh> {
         let Failing { since, .. } = self.calling.failing?;
         let number = now.since(since).as_secs() / FRESH_AFTER.as_secs();
-        let cycle = self.endpoints().count().max(1);
+        let cycle = self.configured.len() + usize::from(self.endpoint.is_some());
+        let cycle = cycle.max(1);
         let is_its_turn = number > 0 && self.calling.turn / cycle % 2 == 1;
         is_its_turn.then_some(Fresh { peer: self.id, number })
     }

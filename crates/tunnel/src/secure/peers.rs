@@ -22,6 +22,7 @@ use super::seal::{Sealer, Unsealed};
 use super::stats::{Dropped, Stats, Totals};
 use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index, MAC};
 use super::{Incarnation, MAX_PEERS, PeerId};
+use crate::PathId;
 
 /// Why peers cannot be had.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -54,7 +55,7 @@ pub enum Incoming {
         peer: PeerId,
         /// The sender's life in which the datagram was sealed.
         incarnation: Incarnation,
-        /// Its number.
+        /// Its number, which says the path, too ([`PathId::of`]).
         number: u64,
         /// Where the payload stands.
         payload: Range<usize>,
@@ -218,6 +219,20 @@ impl Peers {
         }
     }
 
+    /// Takes a datagram of a handshake that came sealed, by a further path: it counts as if it came from where the first
+    /// path leads. Anything else is dropped, and counted.
+    pub fn handle_carried(&mut self, now: Time, peer: PeerId, datagram: &mut [u8]) {
+        let endpoint = self.endpoint(peer);
+        let is_handshake = matches!(
+            Datagram::parse(datagram),
+            Ok(Datagram::Call(_) | Datagram::Answer(_) | Datagram::Cookie(_))
+        );
+        match endpoint.filter(|_| is_handshake) {
+            Some(endpoint) => drop(self.handle_datagram(now, endpoint, datagram)),
+            None => self.local.table().note(|totals| totals.count(Dropped::Malformed)),
+        }
+    }
+
     /// Takes what an [`Opener`] had to tell.
     pub fn handle_heard(&mut self, now: Time, heard: Heard) {
         let remote = owner(&mut self.remotes, heard.index);
@@ -244,6 +259,11 @@ impl Peers {
     /// the peer is heard counts for more as long as the peer is heard there.
     pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {
         self.let_act(peer, |remote, local| remote.handle_endpoints(now, endpoints, local));
+    }
+
+    /// A further path leads to the peer at this address, until the peer is heard from another one there.
+    pub fn handle_further(&mut self, peer: PeerId, path: PathId, endpoint: SocketAddr) {
+        self.let_act(peer, |remote, _| remote.handle_further(path, endpoint));
     }
 
     /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless
@@ -344,6 +364,12 @@ impl Peers {
     #[must_use]
     pub fn endpoint(&self, peer: PeerId) -> Option<SocketAddr> {
         self.remote(peer)?.endpoint()
+    }
+
+    /// Where the peer is on a further path.
+    #[must_use]
+    pub fn further(&self, peer: PeerId, path: PathId) -> Option<SocketAddr> {
+        self.remote(peer)?.further(path)
     }
 
     /// Where the peer was heard from and is being asked whether it has moved there.

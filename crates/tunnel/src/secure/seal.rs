@@ -13,6 +13,8 @@ use super::data::{END_OF_NUMBERS, KEEPALIVES, SessionKey, lock, nonce};
 use super::secret::Aead;
 use super::wire::{Index, Sealed};
 use super::{HEADER, OVERHEAD, TAG};
+use crate::number::sequence;
+use crate::{PATHS, PathId};
 
 /// Why a payload was not sealed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -36,15 +38,16 @@ pub enum Unsealed {
 pub struct Sealer {
     outbound: Arc<Outbound>,
     seen: u64,
-    route: Option<(Arc<SendKey>, SocketAddr)>,
+    route: Route,
 }
 
 impl Sealer {
     pub(crate) fn new(outbound: Arc<Outbound>) -> Self {
-        Self { outbound, seen: 0, route: None }
+        Self { outbound, seen: 0, route: Route::default() }
     }
 
-    /// Seals a datagram in place and returns its destination. `datagram` is [`HEADER`] octets of
+    /// Seals a datagram in place and returns its destination, where the peer is on the path that `number` says. `datagram`
+    /// is [`HEADER`] octets of
     /// room, the payload, and [`TAG`] octets of room.
     ///
     /// # Errors
@@ -62,10 +65,13 @@ impl Sealer {
             if route.is_superseded {
                 return Err(Unsealed::Superseded);
             }
-            self.route = route.key.clone().zip(route.endpoint);
+            self.route = route.clone();
             self.seen = generation;
         }
-        let Some((key, endpoint)) = self.route.as_ref().filter(|(key, _)| now < key.expires) else {
+        let Some(path) = PathId::of(number) else { return Err(Unsealed::NumberReused) };
+        let counted = sequence(number);
+        let key = self.route.key.as_ref().filter(|key| now < key.expires);
+        let Some((key, endpoint)) = key.zip(self.route.endpoints[path.index()]) else {
             return Err(Unsealed::NoSession);
         };
         if datagram.len() < OVERHEAD {
@@ -73,15 +79,14 @@ impl Sealer {
         }
         let sealed = key.key.get();
         let Some(aead) = &*sealed else { return Err(Unsealed::NoSession) };
-        if number >= END_OF_NUMBERS
-            || self.outbound.next_number.fetch_max(number + 1, Relaxed) > number
-        {
+        let next = &self.outbound.next[path.index()];
+        if counted >= END_OF_NUMBERS || next.fetch_max(counted + 1, Relaxed) > counted {
             return Err(Unsealed::NumberReused);
         }
-        let low = serial::low32(number);
-        seal(aead, Sealed { index: key.receiver, low }.data(), number, datagram);
+        let low = serial::low32(counted);
+        seal(aead, Sealed { index: key.receiver, low, path }.data(), number, datagram);
         self.outbound.activity.sent(now);
-        Ok(*endpoint)
+        Ok(endpoint)
     }
 }
 
@@ -90,14 +95,16 @@ impl Sealer {
 pub struct Outbound {
     generation: AtomicU64,
     route: Mutex<Route>,
-    next_number: AtomicU64,
+    /// What the next datagram of each path is counted.
+    next: [AtomicU64; PATHS],
     activity: Arc<Activity>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Route {
     key: Option<Arc<SendKey>>,
-    endpoint: Option<SocketAddr>,
+    /// Where the peer is on each path.
+    endpoints: [Option<SocketAddr>; PATHS],
     is_superseded: bool,
 }
 
@@ -106,7 +113,7 @@ impl Outbound {
         Arc::new(Self {
             generation: AtomicU64::new(1),
             route: Mutex::default(),
-            next_number: AtomicU64::new(0),
+            next: Default::default(),
             activity,
         })
     }
@@ -116,8 +123,8 @@ impl Outbound {
         self.generation.fetch_add(1, Release);
     }
 
-    pub fn set_endpoint(&self, endpoint: SocketAddr) {
-        lock(&self.route).endpoint = Some(endpoint);
+    pub fn set_endpoint(&self, path: PathId, endpoint: SocketAddr) {
+        lock(&self.route).endpoints[path.index()] = Some(endpoint);
         self.generation.fetch_add(1, Release);
     }
 
@@ -127,8 +134,9 @@ impl Outbound {
         self.generation.fetch_add(1, Release);
     }
 
+    /// The number of the next datagram on the first path.
     pub fn next_number(&self) -> u64 {
-        self.next_number.load(Relaxed)
+        self.next[0].load(Relaxed)
     }
 }
 
@@ -158,7 +166,7 @@ impl SendKey {
         let low =
             self.keepalives.fetch_update(Relaxed, Relaxed, |count| count.checked_add(1)).ok()?;
         let mut datagram = vec![0; OVERHEAD];
-        let header = Sealed { index: self.receiver, low }.keepalive();
+        let header = Sealed { index: self.receiver, low, path: PathId::FIRST }.keepalive();
         seal(key.as_ref()?, header, KEEPALIVES | u64::from(low), &mut datagram);
         Some(datagram)
     }

@@ -21,6 +21,7 @@ use super::open::{Inbound, ReceiveKey, Table};
 use super::seal::{Outbound, Sealer, SendKey};
 use super::wire::Index;
 use super::{Incarnation, PeerId};
+use crate::{PATHS, PathId};
 
 /// The greatest age of a session.
 const REJECT_AFTER: Duration = Duration::from_secs(180);
@@ -34,6 +35,8 @@ pub struct Sessions {
     all: Vec<Session>,
     current: Option<Index>,
     life: Option<Life>,
+    /// Where the peer is on its further paths; the first place is empty.
+    further: [Option<SocketAddr>; PATHS],
 }
 
 /// One life of the peer.
@@ -80,7 +83,8 @@ impl Session {
 
 impl Sessions {
     pub fn new(peer: PeerId, activity: Arc<Activity>) -> Self {
-        Self { peer, activity, all: Vec::new(), current: None, life: None }
+        let further = [None; PATHS];
+        Self { peer, activity, all: Vec::new(), current: None, life: None, further }
     }
 
     /// Begins a session, in place of the oldest if there are too many.
@@ -121,14 +125,18 @@ impl Sessions {
         let is_new = known.is_none();
         let life = known.unwrap_or_else(|| {
             self.supersede();
-            Life { inbound, outbound: Outbound::new(Arc::clone(&self.activity)) }
+            let outbound = Outbound::new(Arc::clone(&self.activity));
+            for (path, endpoint) in PathId::all().zip(self.further) {
+                endpoint.into_iter().for_each(|endpoint| outbound.set_endpoint(path, endpoint));
+            }
+            Life { inbound, outbound }
         });
         if is_new {
             self.remove(table, |session| session.inbound.incarnation() != incarnation);
         }
         self.current = Some(index);
         life.outbound.set_key(Some(send));
-        life.outbound.set_endpoint(at);
+        life.outbound.set_endpoint(PathId::FIRST, at);
         self.life = Some(life);
         Some((incarnation, is_new))
     }
@@ -206,6 +214,19 @@ impl Sessions {
         if let Some(session) = self.current() {
             session.inbound.set_endpoint(endpoint);
         }
+    }
+
+    /// The peer is at this address on a further path.
+    pub fn set_further(&mut self, path: PathId, endpoint: SocketAddr) {
+        self.further[path.index()] = Some(endpoint);
+        if let Some(life) = &self.life {
+            life.outbound.set_endpoint(path, endpoint);
+        }
+    }
+
+    /// Where the peer is on its further paths.
+    pub fn further(&self) -> &[Option<SocketAddr>; PATHS] {
+        &self.further
     }
 
     pub fn has_current(&self) -> bool {

@@ -3,8 +3,8 @@
 //! ```text
 //!        0      1       4       8
 //!       +------+-------+-------+---------------+--------+
-//!  data |  3   | index | number| sealed payload|  tag   |      index of the receiver's session,
-//!       +------+-------+-------+---------------+--------+      low 32 bits of the number
+//!  data |path,3| index | number| sealed payload|  tag   |      high 4 bits the path; index of the receiver's
+//!       +------+-------+-------+---------------+--------+      session, low 32 bits of the number
 //!  keepalive 5   index   number                   tag          counted on its own
 //!
 //!       +------+-------+----------------------------------+-------+-------+
@@ -28,6 +28,7 @@ use base::ip::{V4_HEADER, V6_HEADER, udp};
 use super::Incarnation;
 use super::noise::{INITIATION, PAYLOAD, RESPONSE};
 use super::secret::TAG;
+use crate::PathId;
 
 /// Octets in front of a sealed payload.
 pub const HEADER: usize = 8;
@@ -82,6 +83,8 @@ pub struct Sealed {
     pub index: Index,
     /// The low 32 bits of the number.
     pub low: u32,
+    /// The path of data; the first one of keepalives.
+    pub path: PathId,
 }
 
 /// The first message of a handshake.
@@ -179,11 +182,16 @@ impl<'a> Datagram<'a> {
     /// # Errors
     /// When it is none.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
-        let &[kind, ..] = octets else { return Err(Malformed::Nothing) };
+        let &[first, ..] = octets else { return Err(Malformed::Nothing) };
+        let (kind, path) = match first & 0x0f {
+            KIND_DATA => (KIND_DATA, PathId::new(usize::from(first >> 4))),
+            _ => (first, Some(PathId::FIRST)),
+        };
+        let path = path.ok_or(Malformed::Kind(first))?;
         let read = match kind {
             KIND_CALL => Call::read(octets).map(Self::Call),
             KIND_ANSWER => Answer::read(octets).map(Self::Answer),
-            KIND_DATA => Sealed::read(octets).map(Self::Data),
+            KIND_DATA => Sealed::read(octets).map(|sealed| Self::Data(Sealed { path, ..sealed })),
             KIND_COOKIE => Cookie::read(octets).map(Self::Cookie),
             KIND_KEEPALIVE if octets.len() == HEADER + TAG => {
                 Sealed::read(octets).map(Self::Keepalive)
@@ -199,11 +207,13 @@ impl Sealed {
     fn read(octets: &[u8]) -> Option<Self> {
         let (&[_, a, b, c, d, e, f, g], sealed) = octets.split_first_chunk::<HEADER>()?;
         let low = u32::from_be_bytes([d, e, f, g]);
-        (sealed.len() >= TAG).then_some(Self { index: [a, b, c].into(), low })
+        let (index, path) = ([a, b, c].into(), PathId::FIRST);
+        (sealed.len() >= TAG).then_some(Self { index, low, path })
     }
 
     pub(crate) fn data(self) -> [u8; HEADER] {
-        self.header(KIND_DATA)
+        let path = u8::try_from(self.path.index()).unwrap_or(0);
+        self.header(path << 4 | KIND_DATA)
     }
 
     pub(crate) fn keepalive(self) -> [u8; HEADER] {
@@ -362,8 +372,14 @@ mod tests {
 
     #[test]
     fn the_octets_are_as_drawn() {
-        let sealed = Sealed { index: Index::new(0x01_0203), low: 0x0405_0607 };
+        let path = PathId::FIRST;
+        let sealed = Sealed { index: Index::new(0x01_0203), low: 0x0405_0607, path };
+        let third = Sealed { path: PathId::new(2).unwrap(), ..sealed };
         assert_eq!(sealed.data(), [3, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(third.data(), [0x23, 1, 2, 3, 4, 5, 6, 7]);
+        let data = [&third.data()[..], &[9; TAG]].concat();
+        assert_eq!(Datagram::parse(&data), Ok(Datagram::Data(third)));
+        assert_eq!(Datagram::parse(&[0x43; 40]), Err(Malformed::Kind(0x43)), "no such path");
         assert_eq!(sealed.keepalive(), [5, 1, 2, 3, 4, 5, 6, 7]);
         let data = [&[3, 1, 2, 3, 4, 5, 6, 7], &[9; TAG][..]].concat();
         assert_eq!(Datagram::parse(&data), Ok(Datagram::Data(sealed)));

@@ -15,24 +15,28 @@ pub enum Input {
     /// A datagram from nowhere, with this number.
     Datagram(u64, Vec<u8>),
     Packet(Vec<u8>),
-    PathChanged,
-    TooBig(usize),
-    FirstLink(usize),
+    /// A path is opened, perhaps as a backup.
+    Opened(PathId, bool),
+    PathChanged(PathId),
+    TooBig(PathId, usize),
+    FirstLink(PathId, usize),
 }
 
 fn input() -> impl Strategy<Value = Input> {
     let octets = prop::collection::vec(any::<u8>(), 0..60);
     let packet = (0_usize..1_400, any::<u32>(), 0_u8..3)
         .prop_map(|(len, index, flow)| datagram(len, index, flow));
+    let path = || (0..PATHS).prop_map(|place| PathId::new(place).expect("there is such a path"));
     prop_oneof![
-        2 => (0_u64..1 << 34, octets.clone()).prop_map(|(number, octets)| {
-            Input::Datagram(number, octets)
+        2 => (path(), 0_u64..1 << 34, octets.clone()).prop_map(|(path, sequence, octets)| {
+            Input::Datagram(path.number(sequence), octets)
         }),
         8 => packet.prop_map(Input::Packet),
         1 => octets.prop_map(Input::Packet),
-        1 => Just(Input::PathChanged),
-        1 => (0_usize..1_500).prop_map(Input::TooBig),
-        1 => (0_usize..10_000).prop_map(Input::FirstLink),
+        1 => (path(), any::<bool>()).prop_map(|(path, backup)| Input::Opened(path, backup)),
+        1 => path().prop_map(Input::PathChanged),
+        1 => (path(), 0_usize..1_500).prop_map(|(path, octets)| Input::TooBig(path, octets)),
+        1 => (path(), 0_usize..10_000).prop_map(|(path, octets)| Input::FirstLink(path, octets)),
     ]
 }
 
@@ -45,12 +49,16 @@ impl Core for Tunnel {
             Input::Packet(packet) => {
                 let _: Result<(), Refused> = self.handle_packet(now, &packet);
             }
-            Input::PathChanged => {
+            Input::Opened(path, is_backup) => {
                 let Config { max_mtu, overhead, .. } = Config::default();
-                self.handle_path_changed(now, max_mtu, overhead);
+                self.open_path(now, path, [max_mtu, overhead], is_backup);
             }
-            Input::TooBig(payload) => self.handle_too_big(now, payload),
-            Input::FirstLink(max_mtu) => self.handle_first_link(now, max_mtu),
+            Input::PathChanged(path) => {
+                let Config { max_mtu, overhead, .. } = Config::default();
+                self.handle_path_changed(now, path, max_mtu, overhead);
+            }
+            Input::TooBig(path, payload) => self.handle_too_big(now, path, payload),
+            Input::FirstLink(path, max_mtu) => self.handle_first_link(now, path, max_mtu),
         }
     }
 
@@ -65,7 +73,9 @@ impl Core for Tunnel {
     /// Before the payload stands its number.
     fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         let mut payload = Vec::new();
-        let Some(transmit) = self.poll_transmit(now, &mut payload) else { return false };
+        let mut paths = self.in_turn();
+        let sent = paths.find_map(|path| self.poll_transmit(now, path, &mut payload));
+        let Some(transmit) = sent else { return false };
         out.extend_from_slice(&transmit.number.to_be_bytes());
         out.extend_from_slice(&payload);
         true

@@ -8,6 +8,7 @@ mod headers;
 mod lives;
 mod lone;
 mod moves;
+mod paths;
 mod record;
 mod search;
 mod sender;
@@ -25,7 +26,7 @@ use base::ip::{Spec, protocol};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 
-use super::{Config, Event, Stats, Tunnel};
+use super::{Config, Event, PATHS, PathId, Stats, Tunnel};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -303,14 +304,16 @@ impl Path {
                 self.events.push((end, event));
             }
             assert_eq!(self.announced[end], whole, "a change of the MTU is not announced");
-            while let Some(transmit) = self.ends[end].poll_transmit(self.now, &mut buffer) {
+            while let Some(transmit) =
+                self.ends[end].poll_transmit(self.now, PathId::FIRST, &mut buffer)
+            {
                 self.sequence += 1;
                 if self.records && end == 0 {
                     self.sent.push((transmit.dscp, buffer.clone()));
                 }
                 let payload = buffer.len();
                 if payload + Config::default().overhead > self.mtu {
-                    self.ends[end].handle_too_big(self.now, payload);
+                    self.ends[end].handle_too_big(self.now, PathId::FIRST, payload);
                     continue;
                 }
                 let is_swallowed = payload + Config::default().overhead > self.swallowed_beyond;
@@ -327,7 +330,7 @@ impl Path {
     /// An end is told that its peer is heard from another address.
     fn change(&mut self, end: usize) {
         let Config { max_mtu, overhead, .. } = Config::default();
-        self.ends[end].handle_path_changed(self.now, max_mtu, overhead);
+        self.ends[end].handle_path_changed(self.now, PathId::FIRST, max_mtu, overhead);
         self.ends[end].handle_timeout(self.now);
     }
 

@@ -78,7 +78,7 @@ fn the_first_link_of_another_path_has_its_own_mtu_and_headers() {
     assert!((992..=1_000).contains(&path.ends[0].estimates().path_mtu));
 
     path.mtu = 1_500;
-    path.ends[0].handle_path_changed(path.now, 1_500, secure::OUTER_V6);
+    path.ends[0].handle_path_changed(path.now, PathId::FIRST, 1_500, secure::OUTER_V6);
     path.feed(0, 200, 900, 10 * MILLISECOND);
     path.run(secs(20));
 

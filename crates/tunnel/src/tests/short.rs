@@ -153,17 +153,17 @@ fn packets_behind_a_short_one_that_was_dropped_and_one_that_is_too_long_go_out()
     for (index, payload) in (0..).zip([1_000, 1_000, 1_380, 1_000, 1_000, 1_000, 1_000, 1_000]) {
         assert_eq!(tunnel.handle_packet(now, &datagram(payload, index, 9)), Ok(()));
     }
-    tunnel.handle_path_changed(now, 1_340, config.overhead);
+    tunnel.handle_path_changed(now, PathId::FIRST, 1_340, config.overhead);
     let mut out = Vec::new();
     now += 50 * MILLISECOND;
     while tunnel.stats().sent.sources_sent == 0 {
-        assert!(tunnel.poll_transmit(now, &mut out).is_some());
+        assert!(tunnel.poll_transmit(now, PathId::FIRST, &mut out).is_some());
     }
 
     // The first packet was late, so that the second one is dropped. The third one fitted when it came.
     now += 200 * MILLISECOND;
     tunnel.handle_timeout(now);
-    while tunnel.poll_transmit(now, &mut out).is_some() {}
+    while tunnel.poll_transmit(now, PathId::FIRST, &mut out).is_some() {}
 
     let Stats { inner, sent, .. } = tunnel.stats();
     assert_eq!((inner.queue_dropped, inner.refused_too_big), (1, 1));

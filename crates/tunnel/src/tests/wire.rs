@@ -3,6 +3,7 @@
 use gf::coefficients::Coefficients;
 use proptest::prelude::*;
 
+use crate::proof::{Proof, SECRET};
 use crate::wire::{Body, Malformed, Message, Report};
 
 #[test]
@@ -69,6 +70,19 @@ fn contexts_and_what_is_understood_are_what_the_layout_says() {
 }
 
 #[test]
+fn horizons_and_proofs_are_what_the_layout_says() {
+    let horizons = vec![(1, 0x0102_0304), (3, 5)];
+    let proof = Proof { is_backup: true, question: [6; SECRET], answer: [7; SECRET] };
+    let message = Message { horizons, body: Body::Proof(proof), ..Message::default() };
+
+    let octets = emit(&message);
+
+    let head = [0x85, 2, 1, 1, 2, 3, 4, 3, 0, 0, 0, 5, 1];
+    assert_eq!(octets, [&head[..], &[6; SECRET], &[7; SECRET]].concat());
+    assert_eq!(Message::parse(&octets), Ok(message));
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     let report = |extent: u8, holes: &[u8]| {
         let mut octets = vec![0x08];
@@ -79,7 +93,9 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
     };
 
     assert_eq!(Message::parse(&[]), Err(Malformed::Truncated));
-    assert_eq!(Message::parse(&[0x80]), Err(Malformed::Flags(0x80)));
+    assert_eq!(Message::parse(&[0x80]), Err(Malformed::Truncated));
+    assert_eq!(Message::parse(&[0x80, 0]), Err(Malformed::Horizons(0)));
+    assert_eq!(Message::parse(&[0x80, 4, 1, 0, 0, 0, 0]), Err(Malformed::Horizons(4)));
     assert_eq!(Message::parse(&[0x07]), Err(Malformed::Flags(0x07)));
     assert_eq!(Message::parse(&[0x01, 0, 0]), Err(Malformed::Truncated));
     assert_eq!(Message::parse(&[0x02, 0, 0, 0, 0, 0, 9]), Err(Malformed::NoWindow));

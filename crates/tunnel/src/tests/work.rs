@@ -13,7 +13,7 @@ use crate::wire::{Body, Message, Report};
 use crate::work::{
     Budget, Budgets, HANDED, MOST_EQUATIONS, MOST_STEPS, SENDING_A_NANOSECOND, STEPS_A_NANOSECOND,
 };
-use crate::{Config, Tunnel};
+use crate::{Config, PathId, Tunnel};
 
 const LONGEST: usize = 1_400;
 const WINDOW: usize = 8_192;
@@ -280,7 +280,10 @@ impl Target {
             self.released += 1;
         }
         for _ in 0..64 {
-            let Some(transmit) = self.tunnel.poll_transmit(self.now, &mut out) else { break };
+            let Some(transmit) = self.tunnel.poll_transmit(self.now, PathId::FIRST, &mut out)
+            else {
+                break;
+            };
             self.end = transmit.number + 1;
         }
         if self.tunnel.next_timeout().is_some_and(|due| due <= self.now) {

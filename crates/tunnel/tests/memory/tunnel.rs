@@ -9,7 +9,7 @@ use base::rng::Rng;
 use base::time::Time;
 use harness::memory::{MIB, assert_within, begin, most_resident};
 use tunnel::secure::{OVERHEAD, Peer, PeerId, Peers, PrivateKey};
-use tunnel::{Config, Tunnel};
+use tunnel::{Config, PathId, Tunnel};
 
 /// docs/protocols/nc.md, "Memory of a peer".
 const RECEIVER: usize = 32 * MIB;
@@ -155,7 +155,7 @@ fn fill_a_sender(max_mtu: usize) {
     let mut peer = Hostile::with(config);
     let packet = packet();
     let (mut payload, mut sent) = (Vec::new(), 0);
-    while let Some(transmit) = peer.tunnel.poll_transmit(peer.now, &mut payload) {
+    while let Some(transmit) = peer.tunnel.poll_transmit(peer.now, PathId::FIRST, &mut payload) {
         sent += 1;
         if transmit.is_probe {
             peer.reply(payload.len());
@@ -170,7 +170,7 @@ fn fill_a_sender(max_mtu: usize) {
             let _ = peer.tunnel.handle_packet(peer.now, &packet);
         }
         peer.tunnel.handle_timeout(peer.now);
-        while peer.tunnel.poll_transmit(peer.now, &mut payload).is_some() {
+        while peer.tunnel.poll_transmit(peer.now, PathId::FIRST, &mut payload).is_some() {
             sent += 1;
         }
         before.push_back(sent);

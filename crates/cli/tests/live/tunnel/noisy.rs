@@ -8,7 +8,7 @@ use base::rng::Rng;
 use base::time::Time;
 use nix::sys::signal::Signal;
 use tunnel::secure::{self, HEADER, Incoming, Peers, PresharedKey, PrivateKey, TAG};
-use tunnel::{Config, Tunnel};
+use tunnel::{Config, PathId, Tunnel};
 
 use super::Net;
 use crate::logs::{Kind, expect_bounded};
@@ -94,7 +94,7 @@ impl Noisy {
         while core.poll_event().is_some() {}
         let mut payload = Vec::new();
         while core.poll_packet(now, &mut payload) {}
-        while let Some(transmit) = core.poll_transmit(now, &mut payload) {
+        while let Some(transmit) = core.poll_transmit(now, PathId::FIRST, &mut payload) {
             let mut datagram = [&[0; HEADER][..], &payload, &[0; TAG]].concat();
             let peer = secure::PeerId::new(0).unwrap();
             if let Ok(to) = self.peers.seal(now, peer, transmit.number, &mut datagram) {

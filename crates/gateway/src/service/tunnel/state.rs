@@ -16,7 +16,7 @@ use tunnel::secure::{
     self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, PublicKey, Routes, Sealer,
     Trouble, Unusable,
 };
-use tunnel::{Event, Tunnel};
+use tunnel::{Event, PathId, Tunnel};
 
 use super::super::complaints::{Complaints, Subject};
 use super::core_config;
@@ -311,7 +311,7 @@ impl State {
     /// The kernel refused a datagram of a payload of `len` octets.
     pub fn handle_too_big(&mut self, now: Time, peer: PeerId, len: usize) {
         if let Some(session) = self.session_mut(peer) {
-            session.core.handle_too_big(now, len);
+            session.core.handle_too_big(now, PathId::FIRST, len);
             self.make_ready(peer.index());
         }
     }
@@ -382,7 +382,7 @@ impl State {
                 link.due = None;
                 continue;
             };
-            let is_all = batch.fill(|out| session.core.poll_transmit(now, out));
+            let is_all = batch.fill(|out| session.core.poll_transmit(now, PathId::FIRST, out));
             link.due = session.core.next_timeout();
             let sealer = session.sealer.clone();
             let sending = Sending { peer: link.peer, sealer, way: link.way };
@@ -516,11 +516,13 @@ impl State {
                     }
                     if let Some(session) = &mut link.session {
                         let config = core_config(Some(endpoint), limit, link.config.parameters);
-                        session.core.handle_path_changed(now, config.max_mtu, config.overhead);
+                        let nc::Config { max_mtu, overhead, .. } = config;
+                        session.core.handle_path_changed(now, PathId::FIRST, max_mtu, overhead);
                     }
                     self.make_ready(peer.index());
                 }
             }
+            secure::Event::Further { .. } => {}
             secure::Event::Expired { peer } => {
                 if let Some(link) = self.link_mut(peer) {
                     if let Some(left_out) = link.complaints.admit(now, Subject::PeerExpired) {
@@ -573,7 +575,7 @@ impl State {
         let config = core_config(endpoint, self.max_mtu, link.config.parameters);
         match &mut link.session {
             Some(session) if !is_new => {
-                session.core.handle_first_link(now, config.max_mtu);
+                session.core.handle_first_link(now, PathId::FIRST, config.max_mtu);
                 session.sealer = sealer;
                 let was_well = session.has_keys && session.is_up && !session.is_silent;
                 session.has_keys = true;
@@ -634,6 +636,7 @@ impl State {
                 }
                 self.note_mtu();
             }
+            Event::Path { .. } => {}
             Event::PathDown => {
                 if let Some(left_out) = link.complaints.admit(now, Subject::PathDown) {
                     let endpoint = link.endpoint.map(display);

@@ -19,11 +19,11 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use serde::Serialize;
 use tunnel as nc;
-use tunnel::Event;
 use tunnel::secure::{
     self, HEADER, Incarnation, Incoming, OUTER_V4, OUTER_V6, Peer, PeerId, Peers, PrivateKey,
     PublicKey, TAG, Unusable,
 };
+use tunnel::{Event, PathId};
 
 use super::{Datagrams, Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
@@ -255,7 +255,7 @@ impl Tunnel {
                 secure::Event::EndpointChanged { .. } => {
                     if let Some(session) = &mut self.session {
                         let nc::Config { max_mtu, overhead, .. } = self.config;
-                        session.core.handle_path_changed(now, max_mtu, overhead);
+                        session.core.handle_path_changed(now, PathId::FIRST, max_mtu, overhead);
                     }
                 }
                 secure::Event::Expired { .. } => {
@@ -263,7 +263,8 @@ impl Tunnel {
                         session.has_keys = false;
                     }
                 }
-                secure::Event::Unanswered { .. }
+                secure::Event::Further { .. }
+                | secure::Event::Unanswered { .. }
                 | secure::Event::Stranger { .. }
                 | secure::Event::Trouble { .. }
                 | secure::Event::Unreadable { .. } => {}
@@ -280,7 +281,7 @@ impl Tunnel {
                 }
                 Event::PathUp => self.counters.path_ups += 1,
                 Event::Doubted => self.peers.handle_silence(now, self.peer),
-                Event::Silent => {}
+                Event::Path { .. } | Event::Silent => {}
             }
         }
     }
@@ -312,10 +313,10 @@ impl Tunnel {
             let overhead = self.overhead();
             let Self { session, datagram, peers, peer, counters, .. } = self;
             let session = session.as_mut().filter(|session| session.has_keys)?;
-            let transmit = session.core.poll_transmit(now, datagram)?;
+            let transmit = session.core.poll_transmit(now, PathId::FIRST, datagram)?;
             if datagram.len() + overhead > mtu {
                 counters.outer_too_big += 1;
-                session.core.handle_too_big(now, datagram.len());
+                session.core.handle_too_big(now, PathId::FIRST, datagram.len());
                 continue;
             }
             datagram.splice(0..0, [0; HEADER]);
@@ -371,7 +372,7 @@ impl Service for Tunnel {
         if let (Some(Error::TooBig { .. }), Some(payload)) = (error, payload)
             && let Some(session) = &mut self.session
         {
-            session.core.handle_too_big(now, payload);
+            session.core.handle_too_big(now, PathId::FIRST, payload);
         }
         true
     }

@@ -97,6 +97,9 @@ impl Net {
                 }
                 Event::Established { is_new: false, .. } => "rekeyed".to_owned(),
                 Event::EndpointChanged { endpoint, .. } => format!("moved to {endpoint}"),
+                Event::Further { path, endpoint, .. } => {
+                    format!("at {endpoint} on path {}", path.index())
+                }
                 Event::Expired { .. } => "expired".to_owned(),
                 Event::Unanswered { .. } => "unanswered".to_owned(),
                 Event::Stranger { key: Some(_), .. } => "unknown key".to_owned(),
