@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   time, rng, quantity   what is counted and drawn    contract          how a driver calls a core
+//!   readable              numbers for people
 //!   entropy, keys         secrets, and how they read   parameter         what can be set of a core
 //!   ip, tcp, ethernet     headers of packets           budget, backoff   how often something may be done
 //!   counter               what a core counts, and how drivers show it
@@ -26,6 +27,7 @@ pub mod ip;
 pub mod keys;
 pub mod parameter;
 pub mod quantity;
+pub mod readable;
 pub mod replay;
 pub mod rng;
 pub mod serial;

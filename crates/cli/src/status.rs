@@ -2,7 +2,6 @@
 
 mod events;
 mod hbh;
-mod readable;
 mod tunnel;
 
 use std::borrow::Cow;
@@ -12,13 +11,13 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use base::readable::{self, span};
 use serde_json::{Map, Value};
 use settings::plain::shown;
 
 use crate::control::Control;
 use crate::failure::{self, misuse, no_such};
 use crate::terminal;
-use readable::{octets, span};
 
 /// Print the services, neighbours, tunnels and counters of the gateway that runs in this network namespace.
 ///
@@ -197,6 +196,16 @@ fn print(out: &mut impl Write, args: &Args, status: &Map<String, Value>) -> anyh
         }
     }
     Ok(())
+}
+
+/// Formats a number of octets of the gateway.
+fn octets(value: &Value) -> String {
+    readable::octets(value.as_f64().unwrap_or_default())
+}
+
+/// Formats a short time given in milliseconds by the gateway.
+fn delay(ms: f64) -> String {
+    readable::delay(Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default())
 }
 
 /// Formats a time given in seconds by the gateway.

@@ -13,6 +13,7 @@ use tcp::{Algorithm, Config, Connection, Event, KeepAlive, State};
 use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent, To};
 use crate::streams::octet;
+use crate::words;
 
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..20_000;
@@ -32,6 +33,21 @@ const MOST_UNDER_WAY: i32 = 1 << 20;
 
 /// Our and the peer's address.
 type Key = (SocketAddr, SocketAddr);
+
+/// Names a connection by its ends.
+fn between((local, peer): Key) -> String {
+    format!("the connection of {local} with {peer}")
+}
+
+/// What an event says of the end of a connection.
+fn ended(event: Event) -> &'static str {
+    match event {
+        Event::Closed => "was closed",
+        Event::Reset => "was reset",
+        Event::TimedOut(_) => "was given up",
+        _ => "goes on",
+    }
+}
 
 /// A connection, and what its user and the wire know of it.
 #[derive(Debug)]
@@ -424,11 +440,13 @@ impl Cores for Connections {
                     Event::Closed | Event::Reset | Event::TimedOut(_) => {
                         if let Some(before) = known.end.replace(event) {
                             return Err(format!(
-                                "end: node {node} is told {before:?}, then {event:?}"
+                                "end: node {node} is told that a connection {}, then that it {}",
+                                ended(before),
+                                ended(event)
                             ));
                         }
                         if known.is_of_calm && self.is_ample && event != Event::Closed {
-                            return Err(format!("locked out: {key:?} ends with {event:?}"));
+                            return Err(format!("locked out: {} {}", between(key), ended(event)));
                         }
                     }
                     Event::Connected
@@ -440,7 +458,7 @@ impl Cores for Connections {
                 continue;
             }
             if known.tcp.state() == State::Closed && known.end.is_none() {
-                return Err(format!("end: node {node} is not told that {key:?} is over"));
+                return Err(format!("end: node {node} is not told that {} is over", between(key)));
             }
             let (is_over, before) = (known.end.is_some(), known.written);
             if known.pending > 0 && known.tcp.writable() > 0 && !is_over {
@@ -500,7 +518,10 @@ impl Cores for Connections {
         for (key, known) in &self.nodes[node].known {
             let readable = known.tcp.readable();
             if readable > self.config.receive_buffer.max(usize::from(u16::MAX)) {
-                return Err(format!("bound: {key:?} of node {node} keeps {readable} octets"));
+                return Err(format!(
+                    "bound: {} of node {node} keeps {readable} octets",
+                    between(*key)
+                ));
             }
         }
         Ok(())
@@ -522,8 +543,8 @@ impl Cores for Connections {
     fn conclude(&self) -> Kept {
         for (node, its) in self.nodes.iter().enumerate() {
             if let Some((key, known)) = its.known.first_key_value() {
-                let state = known.tcp.state();
-                return Err(format!("stuck: node {node} still has {key:?} in {state:?}"));
+                let (what, state) = (between(*key), words::state(known.tcp.state()));
+                return Err(format!("stuck: node {node} still has {what} in {state}"));
             }
         }
         Ok(())

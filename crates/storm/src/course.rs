@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+use base::readable::delay;
 use base::rng::Rng;
 use base::time::Time;
 
@@ -214,11 +215,11 @@ impl fmt::Display for Event {
             Self::Act(node, seed) => write!(f, "user of node {node} acts ({seed:#x})"),
             Self::Forge(node, seed) => write!(f, "outsider sends to node {node} ({seed:#x})"),
             Self::Partition(from, to, span) => {
-                write!(f, "nothing gets from {from} to {to} for {span:?}")
+                write!(f, "nothing gets from {from} to {to} for {}", delay(*span))
             }
             Self::Replay(node, seed) => write!(f, "old datagram reaches node {node} ({seed:#x})"),
             Self::Restart(node) => write!(f, "node {node} is killed and started"),
-            Self::Stall(node, span) => write!(f, "node {node} stalls for {span:?}"),
+            Self::Stall(node, span) => write!(f, "node {node} stalls for {}", delay(*span)),
         }
     }
 }

@@ -367,8 +367,9 @@ impl<C: Cores> Drive<'_, C> {
                 };
                 if !is_announced {
                     return Err(format!(
-                        "unannounced: node {node} sends {} at {local}, and announced {due:?}",
-                        head(&out)
+                        "unannounced: node {node} sends {} at {local}, and announced {}",
+                        head(&out),
+                        due.map_or("nothing".to_owned(), |due| due.to_string())
                     ));
                 }
                 sent += 1;

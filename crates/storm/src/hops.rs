@@ -21,6 +21,7 @@ use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent, To, start};
 use crate::network::{Network, station};
 use crate::offered::{self, Content, Offered};
+use crate::words;
 
 /// Packets in one burst of a user.
 const BURST: std::ops::Range<usize> = 1..40;
@@ -613,7 +614,7 @@ impl Cores for Hops {
         // Of both directions, and what the last hop remembers of TCP's order.
         let most_flows = 2 * core.flows as u64 + LAST_HOP;
         if stats.packets_held > core.packets as u64 || stats.flows > most_flows {
-            return Err(format!("bound: node {node} holds too much: {stats:?}"));
+            return Err(format!("bound: node {node} holds too much: {}", words::counted(&stats)));
         }
         Ok(())
     }
@@ -638,9 +639,13 @@ impl Cores for Hops {
         if self.is_over() {
             return Ok(());
         }
-        let stats = |node: &Node| node.host.as_ref().map(|host| host.relay().stats());
-        let stats: Vec<_> = self.nodes.iter().map(stats).collect();
-        Err(format!("stuck: nodes hold packets or flows after the calm: {stats:?}"))
+        let counted = |(at, node): (usize, &Node)| match &node.host {
+            Some(host) => format!("node {at}: {}", words::counted(&host.relay().stats())),
+            None => format!("node {at} does not run"),
+        };
+        let counted: Vec<_> = self.nodes.iter().enumerate().map(counted).collect();
+        let counted = counted.join("; ");
+        Err(format!("stuck: nodes hold packets or flows after the calm: {counted}"))
     }
 }
 

@@ -23,6 +23,7 @@ mod streams;
 mod tests;
 mod tunnels;
 mod verdicts;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fmt;

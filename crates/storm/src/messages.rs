@@ -1,6 +1,7 @@
 //! S/R under storm: each message delivered at most once across restarts, one outcome told, nobody locked out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,34 @@ struct Known {
     delivered: bool,
     /// Whether the message was sent after the faults had ended.
     is_of_calm: bool,
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, octets, .. } = self;
+        write!(f, "{octets} octets from node {from} to node {to}")?;
+        for (is_so, what) in [
+            (self.is_acknowledged, "with acknowledgement"),
+            (self.has_lifetime, "with a lifetime"),
+            (self.delivered, "has arrived"),
+        ] {
+            if is_so {
+                write!(f, ", {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of a message.
+fn ended(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Cancelled => "was cancelled",
+        Outcome::Delivered => "was delivered",
+        Outcome::Expired => "was too old",
+        Outcome::Failed(_) => "was given up",
+        Outcome::Sent => "was sent",
+    }
 }
 
 /// A node, and the state stored by its driver across restarts.
@@ -204,7 +233,11 @@ impl Cores for Messages {
             Event::Outcome { id, destination, outcome } => {
                 let number = its.ids.remove(&id);
                 let Some(number) = number else {
-                    return Err(format!("outcome: node {node} tells {outcome:?} of {id:?} again"));
+                    return Err(format!(
+                        "outcome: node {node} tells that message {} {}, and has told its outcome",
+                        id.0,
+                        ended(outcome)
+                    ));
                 };
                 its.stored.remove(&number);
                 let known = &mut self.messages[number];
@@ -290,10 +323,10 @@ impl Cores for Messages {
         let is_adaptive = self.config.profile == Profile::Default;
         for (number, known) in self.messages.iter().enumerate() {
             match known.outcome {
-                None => return Err(format!("stuck: message {number} has no outcome: {known:?}")),
+                None => return Err(format!("stuck: message {number} has no outcome: {known}")),
                 // Other profiles have fixed timers, too short for a slow medium.
                 Some(Outcome::Failed(_)) if known.is_of_calm && is_adaptive => {
-                    return Err(format!("locked out: a message without faults failed: {known:?}"));
+                    return Err(format!("locked out: a message without faults failed: {known}"));
                 }
                 Some(_) => {}
             }

@@ -8,6 +8,7 @@
 //! nobody is told.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -46,6 +47,17 @@ enum Protocol {
     Dsdv,
     Olsr,
     Ospf,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aodv => "AODV",
+            Self::Dsdv => "DSDV",
+            Self::Olsr => "OLSR",
+            Self::Ospf => "OSPF",
+        })
+    }
 }
 
 /// What a datagram carries.
@@ -230,8 +242,9 @@ impl Routes {
                     }
                     if way.contains(&next) {
                         way.push(next);
-                        let why =
-                            format!("circle: to node {to} packets go {way:?}, {:?}", self.protocol);
+                        let path: Vec<_> = way.iter().map(ToString::to_string).collect();
+                        let (path, protocol) = (path.join(" to "), self.protocol);
+                        let why = format!("circle: to node {to} packets go {path}, {protocol}");
                         return Some((way, why));
                     }
                     way.push(next);
@@ -441,9 +454,14 @@ impl Cores for Routes {
             for to in (0..self.nodes.len()).filter(|to| *to != from) {
                 let (walked, shortest) = (self.walk(from, to), self.network.distance(from, to));
                 if walked != shortest {
+                    let hops = |way: Option<usize>| match way {
+                        Some(hops) => format!("{hops} hops"),
+                        None => "no way".to_owned(),
+                    };
+                    let (walked, shortest, protocol) =
+                        (hops(walked), hops(shortest), self.protocol);
                     return Err(format!(
-                        "way: {:?}: from node {from} to node {to} {walked:?} hops, not {shortest:?}",
-                        self.protocol
+                        "way: {protocol}: from node {from} to node {to} {walked}, not {shortest}"
                     ));
                 }
             }

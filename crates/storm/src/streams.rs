@@ -1,6 +1,7 @@
 //! SLEP under storm: an exact prefix for each stream, one end, the right end; nothing stuck once faults are over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use base::rng::Rng;
@@ -12,6 +13,7 @@ use hf::slep::{Addresses, Config, Event, Options, Reason, Slep, StreamId};
 
 use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent, To, start};
+use crate::words;
 
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..60_000;
@@ -34,6 +36,15 @@ struct Known {
     is_finishing: bool,
     is_readable: bool,
     is_of_calm: bool,
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { written, pending, read, .. } = self;
+        write!(f, "{written} octets written, {pending} wait, {read} read")?;
+        let ends = [(self.is_finishing, "finished here"), (self.has_end, "finished there")];
+        ends.iter().filter(|(is_so, _)| *is_so).try_for_each(|(_, what)| write!(f, ", {what}"))
+    }
 }
 
 /// The writer's progress in one direction of a stream.
@@ -179,10 +190,7 @@ impl Streams {
         let who = (node, end.process, id);
         let direction = self.directions.entry((tag, !known.is_initiator)).or_default();
         if !out.is_empty() && *direction.reader.get_or_insert(who) != who {
-            return Err(format!(
-                "twice: stream {tag} is read by two: {:?} and {who:?}",
-                direction.reader
-            ));
+            return Err(format!("twice: stream {tag} is read by two, the second at node {node}"));
         }
         if known.read > direction.written {
             return Err(format!("corrupt: stream {tag} has more octets than were written"));
@@ -384,12 +392,15 @@ impl Cores for Streams {
             }
             Event::Finished(id) => {
                 let Some(known) = end.known.remove(&id) else {
-                    return Err(format!("end: node {node} is told of the end of {id:?} twice"));
+                    return Err(format!(
+                        "end: node {node} is told of the end of stream {} twice",
+                        id.0
+                    ));
                 };
                 let Some(tag) = known.tag else { return Ok(true) };
                 if !known.is_finishing || !known.has_end {
                     return Err(format!(
-                        "end: stream {tag} is finished at node {node} before both ends are: {known:?}"
+                        "end: stream {tag} is finished at node {node} before both ends are: {known}"
                     ));
                 }
             }
@@ -410,13 +421,19 @@ impl Cores for Streams {
             }
             Event::Reset(id, why) => {
                 let Some(known) = end.known.remove(&id) else {
-                    return Err(format!("end: node {node} is told of the break of {id:?} twice"));
+                    return Err(format!(
+                        "end: node {node} is told of the break of stream {} twice",
+                        id.0
+                    ));
                 };
                 let has_room = self.config.limits.streams == Config::default().limits.streams;
                 // Whoever has not heard of a restart yet opens a stream to the process before.
                 let was_meant = why.reason != Reason::RESTARTED;
                 if known.is_of_calm && has_room && was_meant {
-                    return Err(format!("breaks: {known:?} of node {node} breaks: {why:?}"));
+                    return Err(format!(
+                        "breaks: a stream of node {node} breaks, {known}: {}",
+                        why.reason
+                    ));
                 }
                 self.broken.extend(known.tag);
             }
@@ -456,7 +473,7 @@ impl Cores for Streams {
         let limits = &self.config.limits;
         let most = limits.received + limits.streams * usize::from(self.config.mtu).max(2_048);
         if stats.live > limits.streams as u64 || stats.unread > most as u64 {
-            return Err(format!("bound: node {node} holds too much: {stats:?}"));
+            return Err(format!("bound: node {node} holds too much: {}", words::counted(&stats)));
         }
         Ok(())
     }
@@ -481,7 +498,7 @@ impl Cores for Streams {
     fn conclude(&self) -> Kept {
         for (node, end) in self.ends.iter().enumerate() {
             if let Some((id, known)) = end.known.first_key_value() {
-                return Err(format!("stuck: node {node} still has {id:?}: {known:?}"));
+                return Err(format!("stuck: node {node} still has stream {}: {known}", id.0));
             }
         }
         Ok(())

@@ -7,10 +7,11 @@ use std::time::Duration;
 use base::ip::{Spec, protocol};
 use base::rng::Rng;
 use base::time::{Time, earliest};
-use tunnel::{Config, PATHS, PathId, Tunnel};
+use tunnel::{Config, Estimates, PATHS, PathId, Tunnel};
 
 use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent, To, start};
+use crate::words;
 
 /// Packets in one burst of a user.
 const BURST: std::ops::Range<usize> = 1..40;
@@ -221,7 +222,11 @@ impl Cores for Tunnels {
         // A packet that is sent in parts has left the queue, and counts until its last part has gone.
         let most_queued = self.config.queue + self.config.max_mtu;
         if estimates.queued > most_queued || estimates.unacknowledged > self.config.window {
-            return Err(format!("bound: end {node} holds too much: {estimates:?}"));
+            let Estimates { queued, unacknowledged, .. } = estimates;
+            return Err(format!(
+                "bound: end {node} holds too much: {queued} octets, and {unacknowledged} sources that are not \
+                 acknowledged"
+            ));
         }
         Ok(())
     }
@@ -241,9 +246,12 @@ impl Cores for Tunnels {
         match self.ends.iter().position(|end| !end.is_revived) {
             Some(node) => {
                 let core = &self.ends[node].core;
-                let (estimates, stats) = (core.estimates(), core.stats());
+                let (Estimates { queued, unacknowledged, .. }, stats) =
+                    (core.estimates(), core.stats());
+                let counted = words::counted(&stats);
                 Err(format!(
-                    "stuck: no packet of end {node} comes out without faults: {estimates:?} {stats:?}"
+                    "stuck: no packet of end {node} comes out without faults: {queued} octets wait, {unacknowledged} \
+                     sources are not acknowledged; {counted}"
                 ))
             }
             None => Ok(()),

@@ -2,6 +2,7 @@
 //! a plain packet of an allowed flow passes, and each packet is counted once.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -45,6 +46,14 @@ struct Meant {
     host: usize,
     protocol: u8,
     ports: (u16, u16),
+}
+
+impl fmt::Display for Meant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_v4, host, protocol, ports: (from, to) } = self;
+        let version = if *is_v4 { 4 } else { 6 };
+        write!(f, "IPv{version}, protocol {protocol}, ports {from} to {to}, host {host}")
+    }
 }
 
 /// Pieces that passed the table, by the key of their packet, with the version of the rules that its first piece met.
@@ -159,7 +168,10 @@ impl Verdicts {
         let host = (0..HOSTS).find(|host| address(header.is_v4(), *host) == header.destination);
         match self.verdict(kind, ports, host) {
             true => {
-                Err(format!("passed: protocol {kind}, ports {ports:?} to host {host:?} is blocked"))
+                let ports =
+                    ports.map_or(String::new(), |(from, to)| format!(", ports {from} to {to}"));
+                let host = host.map_or("another host".to_owned(), |host| format!("host {host}"));
+                Err(format!("passed: protocol {kind}{ports} to {host} is blocked"))
             }
             false => Ok(()),
         }
@@ -256,7 +268,7 @@ impl Cores for Verdicts {
                 .any(|((.., own), (_, pieces))| *own == ident && join(pieces.iter()).is_some());
             if !is_whole {
                 self.fault =
-                    Some(format!("blocked: {meant:?} is allowed and does not pass in pieces"));
+                    Some(format!("blocked: {meant} is allowed and does not pass in pieces"));
             }
         }
         Ok(())
@@ -338,7 +350,7 @@ impl Cores for Verdicts {
 
     fn conclude(&self) -> Kept {
         match self.awaited.first_key_value() {
-            Some((_, meant)) => Err(format!("blocked: the last piece of {meant:?} did not come")),
+            Some((_, meant)) => Err(format!("blocked: the last piece of {meant} did not come")),
             None => Ok(()),
         }
     }

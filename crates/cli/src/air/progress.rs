@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use base::quantity::Span;
+use base::readable::delay;
 use base::time::Time;
 use emulator::air::Lateness;
 
@@ -52,7 +52,7 @@ impl Progress {
         }
         if self.is_shown && now >= self.next_line {
             self.next_line = now + EVERY;
-            let (seconds, late) = (now.as_secs_f64(), rounded(latest.mean()));
+            let (seconds, late) = (now.as_secs_f64(), delay(latest.mean()));
             let line = line();
             terminal::replace_line(format_args!("{seconds:.0} s | {line} | late by {late}"));
         }
@@ -74,13 +74,8 @@ impl Progress {
 }
 
 fn warning(late: &Lateness) -> String {
-    let [longest, mean] = [late.longest, late.mean()].map(rounded);
+    let [longest, mean] = [late.longest, late.mean()].map(delay);
     format!("behind by up to {longest}, {mean} in the mean: this machine is busy, frames come late")
-}
-
-/// To whole microseconds.
-pub fn rounded(duration: Duration) -> Span {
-    Span(Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -97,6 +92,6 @@ mod tests {
 
         let warning = warning(&late);
 
-        assert!(warning.starts_with("behind by up to 31ms, 2ms in the mean"), "{warning}");
+        assert!(warning.starts_with("behind by up to 31.0 ms, 2.0 ms in the mean"), "{warning}");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ::lab::scenario::Plan;
+use base::readable::delay;
 use base::time::Time;
 use emulator::air::{Antennas, Hub, Lateness, Outcome};
 use emulator::{End, NoEnd, Stop};
@@ -50,7 +51,7 @@ impl Carried {
             ],
         )?;
         let late = self.lateness;
-        let [mean, longest] = [late.mean(), late.longest].map(progress::rounded);
+        let [mean, longest] = [late.mean(), late.longest].map(delay);
         writeln!(out, "late by {mean} in the mean, by {longest} at most")
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use base::readable::span;
 use emulator::hf::Modems;
 use serde_json::json;
 
@@ -34,7 +35,7 @@ pub fn print(modems: &Modems, plan: &Plan, seed: u64, seconds: f64) -> io::Resul
         return writeln!(out, "{summary}");
     }
     let (waveform, channel) = (plan.waveform, plan.channel);
-    writeln!(out, "{seconds:.1} s at {waveform}, channel {channel}, seed {seed}")?;
+    writeln!(out, "{} at {waveform}, channel {channel}, seed {seed}", span(seconds))?;
     for (name, (stats, server)) in ["A", "B"].into_iter().zip(&ends) {
         writeln!(
             out,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::readable::{octets, span};
 use base::time::Time;
 use emulator::hf::{Exchange, Tally};
 
@@ -27,13 +28,13 @@ impl Progress {
             return;
         }
         self.next = Some(now + EVERY);
-        let mut line = format!("{:.0} s", now.as_secs_f64());
+        let mut line = span(now.as_secs_f64());
         for (name, end) in ["A", "B"].into_iter().zip(exchange.outcomes()) {
             let Tally { transmissions, data, repeats, .. } = end.tally;
             line += &format!(
                 " | {name}: {transmissions} transmissions, {data} frames, {repeats} again, {} \
-                 octets delivered",
-                end.octets_delivered
+                 delivered",
+                octets(end.octets_delivered as f64)
             );
         }
         // The reader may be gone.

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use base::readable::{octets, share, span};
 use emulator::hf::{Outcome, Tally, utilisation};
 use serde_json::{Value, json};
 
@@ -28,8 +29,8 @@ impl Report<'_> {
         let (waveform, channel) = (self.plan.waveform, self.plan.channel);
         writeln!(
             out,
-            "{:.1} s at {waveform}, channel {channel}, seed {}",
-            self.elapsed.as_secs_f64(),
+            "{} at {waveform}, channel {channel}, seed {}",
+            span(self.elapsed.as_secs_f64()),
             self.seed
         )?;
         for (name, end, node) in
@@ -40,8 +41,8 @@ impl Report<'_> {
             writeln!(out, "{name}, {}", end.address)?;
             writeln!(
                 out,
-                "  sent       {transmissions:>6} transmissions, {:.1} s on the air",
-                on_air.as_secs_f64()
+                "  sent       {transmissions:>6} transmissions, {} on the air",
+                span(on_air.as_secs_f64())
             )?;
             writeln!(
                 out,
@@ -51,10 +52,10 @@ impl Report<'_> {
             writeln!(out, "  heard      {heard:>6} frames, {heard_damaged} of them damaged")?;
             writeln!(
                 out,
-                "  clients    {:>6} connections; {} octets taken, {} delivered, {} U_PDUs failed",
+                "  clients    {:>6} connections; {} taken, {} delivered, {} U_PDUs failed",
                 node.connections.accepted,
-                node.octets_taken,
-                node.octets_delivered,
+                octets(node.octets_taken as f64),
+                octets(node.octets_delivered as f64),
                 node.u_pdus_failed,
             )?;
             let connections = &node.connections;
@@ -82,9 +83,9 @@ impl Report<'_> {
         }
         writeln!(
             out,
-            "utilisation {:.1} %: octets delivered, of what fits between the first transmission \
+            "utilisation {}: octets delivered, of what fits between the first transmission \
              and the last",
-            utilisation(&self.ends, self.plan.waveform) * 100.0
+            share(utilisation(&self.ends, self.plan.waveform))
         )
     }
 

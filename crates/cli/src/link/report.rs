@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use base::readable::{octets, span};
 use emulator::link::Outcome;
 use serde_json::json;
 
@@ -26,14 +27,16 @@ impl Report<'_> {
             return writeln!(out, "{}", self.json());
         }
         let Args { a, b, .. } = self.args;
-        writeln!(out, "{:.1} s, seed {}", self.seconds, self.seed)?;
+        writeln!(out, "{}, seed {}", span(self.seconds), self.seed)?;
         for (from, to, outcome) in [(a, b, &self.ab), (b, a, &self.ba)] {
             let Outcome { stats, missed, malformed, refused } = outcome;
             writeln!(out, "{from} to {to}")?;
             writeln!(
                 out,
-                "  received   {:>9} frames, {} octets; {} found the queue full",
-                stats.received, stats.received_octets, stats.queue_full
+                "  received   {:>9} frames, {}; {} found the queue full",
+                stats.received,
+                octets(stats.received_octets as f64),
+                stats.queue_full
             )?;
             writeln!(
                 out,
@@ -42,8 +45,9 @@ impl Report<'_> {
             )?;
             writeln!(
                 out,
-                "  delivered  {:>9} frames, {} octets",
-                stats.delivered, stats.delivered_octets
+                "  delivered  {:>9} frames, {}",
+                stats.delivered,
+                octets(stats.delivered_octets as f64)
             )?;
             for (count, what) in [
                 (stats.memory_full, "found no memory: rate times delay is too much"),

@@ -4,7 +4,9 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::readable::{share, span};
+use base::readable::{share, span};
+
+use super::delay;
 use super::text;
 
 /// Prints each interface that is waited for, and each neighbour.
@@ -44,10 +46,7 @@ pub fn print(out: &mut impl Write, hbh: &Value) -> anyhow::Result<()> {
             }),
         )?;
         let round_trip = peer["rtt_ms"].as_f64();
-        line(
-            "round trip",
-            round_trip.map_or("not measured yet".to_owned(), |it| format!("{it:.1} ms")),
-        )?;
+        line("round trip", round_trip.map_or("not measured yet".to_owned(), delay))?;
         if peer["packets_waiting"] != 0 {
             line("waiting", format!("{} packets", peer["packets_waiting"]))?;
         }

@@ -5,7 +5,9 @@ use std::io::Write;
 use serde_json::{Map, Value};
 use settings::plain::shown;
 
-use super::readable::{octets, rate, share, span};
+use base::readable::{rate, share, span};
+
+use super::{delay, octets};
 
 /// With fewer packets sent, repairs are shown as a number and not as a rate: shares of few packets
 /// mislead.
@@ -64,7 +66,7 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
         "round trip",
         match number("rtt_ms") {
             0.0 => "not measured yet".to_owned(),
-            rtt => format!("{rtt:.1} ms"),
+            rtt => delay(rtt),
         },
     )?;
     let added = number("sources_resent") + number("repairs_sent");

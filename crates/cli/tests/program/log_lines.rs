@@ -36,6 +36,23 @@ fn calls<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
 }
 
 #[test]
+fn a_broken_rule_of_a_storm_is_told_without_debug_output() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    for path in sources(&crates.join("storm/src")) {
+        let text = fs::read_to_string(&path).expect("a source");
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for call in ["format", "write", "writeln"].iter().flat_map(|name| calls(text, name)) {
+            seen += 1;
+            let is_test = path.ends_with("tests.rs");
+            assert!(is_test || !call.contains(":?}"), "{}: {call}", path.display());
+        }
+    }
+
+    assert!(seen > 50, "{seen} texts were found");
+}
+
+#[test]
 fn lines_for_an_operator_show_no_debug_output() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut seen = 0;

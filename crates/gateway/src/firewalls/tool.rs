@@ -75,7 +75,9 @@ fn ask_for(
     let spawned = command.spawn().map(Running);
     let mut running = spawned.map_err(|why| format!("`{program}` cannot be started: {why}"))?;
     converse(&mut running.0, input.as_bytes(), deadline).map_err(|why| match why.kind() {
-        ErrorKind::TimedOut => format!("`{program}` does not end within {patience:?}"),
+        ErrorKind::TimedOut => {
+            format!("`{program}` does not end within {}", base::readable::delay(patience))
+        }
         _ => format!("`{program}`: {why}"),
     })
 }

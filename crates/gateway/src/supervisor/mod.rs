@@ -30,6 +30,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use base::readable;
 use base::time::{Time, earliest};
 use caps::{CapSet, Capability};
 use host::Observer;
@@ -569,18 +570,8 @@ impl Supervisor {
             metrics.end();
         }
         Numbers::forget();
-        let ran = readable(self.clock.now().since(Time::ZERO));
+        let ran = readable::span(self.clock.now().since(Time::ZERO).as_secs_f64());
         info!("gateway ends after {ran}{}", status.summary());
-    }
-}
-
-/// How long something took, in the greatest unit that leaves two digits at least.
-fn readable(span: Duration) -> String {
-    const UNITS: [(u64, &str); 3] = [(2 * 86_400, "d"), (2 * 3_600, "h"), (2 * 60, "min")];
-    let seconds = span.as_secs();
-    match UNITS.into_iter().find(|(least, _)| seconds >= *least) {
-        Some((least, name)) => format!("{:.1} {name}", seconds as f64 / (least / 2) as f64),
-        None => format!("{seconds} s"),
     }
 }
 

@@ -104,7 +104,8 @@ impl Status {
         }
         for tunnel in self.more.get("tunnels").and_then(Value::as_array).into_iter().flatten() {
             let [name, state] = ["peer", "state"].map(|key| tunnel[key].as_str().unwrap_or("?"));
-            let [sent, received] = ["octets_in", "octets_out"].map(|key| readable(&tunnel[key]));
+            let [sent, received] = ["octets_in", "octets_out"]
+                .map(|key| base::readable::octets(tunnel[key].as_f64().unwrap_or_default()));
             let _ =
                 write!(summary, "; tunnel to {name}: {state}, {sent} sent, {received} received");
         }
@@ -162,16 +163,6 @@ const HEADLINES: [(&str, &[(&str, &str)]); 4] = [
         ],
     ),
 ];
-
-/// A number of octets in the greatest unit that fits.
-fn readable(octets: &Value) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let octets = octets.as_f64().unwrap_or_default();
-    match UNITS.into_iter().find(|(size, _)| octets >= *size) {
-        Some((size, name)) => format!("{:.1} {name}", octets / size),
-        None => format!("{octets} octets"),
-    }
-}
 
 /// How many faults of a kind are shown.
 fn sample(kind: &'static Kind, faults: &[Fault]) -> Sample {

@@ -77,7 +77,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// It took the connection, and then said nothing to the bind.
-    #[error("the node has not answered the bind request within {within:?}")]
+    #[error("the node has not answered the bind request within {}", base::readable::span(within.as_secs_f64()))]
     BindUnanswered {
         /// How long it had.
         within: Duration,
