@@ -6,7 +6,7 @@ use base::ip::{Prefix, protocol};
 
 use super::Config;
 use super::hfpep::Transport;
-use crate::linux::{capture, divert, firewall};
+use crate::linux::{firewall, led};
 
 /// A socket to which others send.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -163,7 +163,7 @@ impl Config {
             networks: pep.peers.iter().map(|peer| peer.to).collect(),
             ports: Vec::new(),
             interfaces: pep.interfaces.clone(),
-            mark: divert::MARK.value(),
+            mark: led::DIVERTED.mark.value(),
         });
         let carry = self.sar.iter().filter_map(|sar| sar.carry.as_ref()).map(|carry| Taking {
             service: "sar",
@@ -171,7 +171,7 @@ impl Config {
             networks: carry.peers.iter().map(|(to, _)| *to).collect(),
             ports: carry.ports.clone(),
             interfaces: carry.interfaces.clone(),
-            mark: capture::MARK.value(),
+            mark: led::CAPTURED.mark.value(),
         });
         pep.chain(carry).collect()
     }

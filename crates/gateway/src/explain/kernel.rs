@@ -13,14 +13,14 @@ use nix::net::if_::if_nametoindex;
 use super::{Explanation, Outcome, Question};
 use crate::doctor;
 use crate::firewalls::{Connection, Fate, Firewalls, Hook, LOOPBACK, Packet, Seen, Way};
+use crate::linux::led;
 use crate::linux::routes::{NextHop, Packets, Routes};
-use crate::linux::{capture, divert};
 
 /// The firewall mark by which a service without a device leads packets of others to this host.
 fn taking_mark(service: &str) -> Option<u32> {
     match service {
-        "hfpep" => Some(divert::MARK.value()),
-        "sar" => Some(capture::MARK.value()),
+        "hfpep" => Some(led::DIVERTED.mark.value()),
+        "sar" => Some(led::CAPTURED.mark.value()),
         _ => None,
     }
 }

@@ -12,24 +12,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::ip::{Prefix, protocol};
+use base::ip::Prefix;
 use base::time::Time;
 use host::fence::{Content, DROP};
 use host::nft::{self, Told};
 use host::numbers::Mark;
-use host::{Fault, Lead, Observer, Owner};
+use host::{Fault, Observer, Owner};
 
 use super::firewall::MARK as OWN;
-use super::led::{Led, pass_others};
+use super::led::{CAPTURED, Led, pass_others};
 
 /// Name of the table that goes with its process; diverted connections have another table.
 const TABLE: &str = "trackway_carry";
 const FAMILY: &str = "inet";
 /// Mark by which routing leads packets to this host.
-pub(crate) const MARK: Mark = Mark(0x7361);
-/// Leads taken datagrams to this host.
-pub(crate) const LEAD: Lead =
-    Lead { mark: MARK, mask: u32::MAX, position: 1, protocol: protocol::UDP };
+const MARK: Mark = CAPTURED.mark;
 const LOOPBACK: &str = "lo";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY, or its module (`modprobe nft_tproxy`), and nftables 1.0.1 or \
                      newer built with its command line, are needed";
@@ -61,7 +58,8 @@ impl Capture {
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
         let networks = &plan.networks;
-        let led = Led::start(observer, Owner::Sar, LEAD, networks, plan.shut(), FAMILY, &script)?;
+        let led =
+            Led::start(observer, Owner::Sar, CAPTURED, networks, plan.shut(), FAMILY, &script)?;
         Ok(Self { plan, led })
     }
 
@@ -192,7 +190,7 @@ impl Plan {
 /// The rules of a table for packets of other services.
 fn passes(table: &str) -> impl Iterator<Item = String> {
     let chains = ["prerouting", "output"].into_iter();
-    chains.flat_map(move |chain| pass_others(&LEAD).map(move |rule| add(table, chain, &rule)))
+    chains.flat_map(move |chain| pass_others(&CAPTURED).map(move |rule| add(table, chain, &rule)))
 }
 
 fn chain(table: &str, name: &str, kind: &str, hook: &str) -> String {

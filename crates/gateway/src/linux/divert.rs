@@ -21,23 +21,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use base::ip::protocol;
 use base::time::Time;
 use host::nft::{self, Told};
-use host::{Fault, Lead, Observer, Owner};
+use host::{Fault, Observer, Owner};
 use nix::libc;
 use rules::Counters;
 use tracing::warn;
 
-use super::led::Led;
+use super::led::{DIVERTED, Led};
 
 pub(crate) use hold::{Denial, Hold};
-use plan::LED;
-pub(crate) use plan::{Fate, MARK, Plan, Rule};
+pub(crate) use plan::{Fate, Plan, Rule};
 pub(crate) use syn::Syn;
 
-/// Leads diverted packets to this host: a rule before all other rules.
-pub(crate) const LEAD: Lead = Lead { mark: MARK, mask: LED, position: 0, protocol: protocol::TCP };
 /// The family of the table.
 const FAMILY: &str = "inet";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their modules (`modprobe -a \
@@ -57,8 +53,15 @@ impl Diversion {
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
-        let mut led =
-            Led::start(observer, Owner::HfPep, LEAD, &plan.networks, plan.shut(), FAMILY, &script)?;
+        let mut led = Led::start(
+            observer,
+            Owner::HfPep,
+            DIVERTED,
+            &plan.networks,
+            plan.shut(),
+            FAMILY,
+            &script,
+        )?;
         notice_own_errors(&mut led);
         Ok(Self { plan, led })
     }

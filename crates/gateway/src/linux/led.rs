@@ -12,28 +12,23 @@ use std::iter;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context as _;
-use base::ip::Prefix;
+use base::ip::{Prefix, protocol};
 use base::time::{Time, earliest};
 use host::fault::{DROPPED, OVERRULED};
 use host::fence::{Content, Growth};
 use host::netlink::Netlink;
 use host::nft::{Owned, Told};
-use host::others::{Chosen, others_rules};
+use host::numbers::Mark;
+use host::others::{Chosen, Trials, others_rules};
 use host::routes::{NextHop, Packets, Routes, probes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use super::{capture, divert};
-
 /// Networks, and rules of one version of IP, that are tried at most after a change of the host.
 const TRIED: usize = 32;
-/// The pause after a trial, as a multiple of the trial's own time: so trials take 2 % of a processor at most, however often
-/// the host changes.
-const PAUSE: u32 = 50;
 
 /// A table, and the rules and routes it relies on.
 pub(crate) struct Led {
@@ -47,16 +42,22 @@ pub(crate) struct Led {
     netlink: Netlink,
     /// A network whose packets another program's rule leads elsewhere, and an address there with such packets.
     overruled: Option<(Prefix, IpAddr, Packets)>,
-    /// Whether the host has changed since the last trial, and the earliest time of the next one.
+    /// Whether the host has changed since the last trial.
     is_stale: bool,
-    try_at: Time,
+    trials: Trials,
     dropped: RefCell<Growth>,
     /// Becomes ready when `nft` complains, or something on the host has changed.
     either: Epoll,
 }
 
+/// Leads diverted connections of HF-PEP, before all other rules. The last bit of the mark tells SYNs that were held.
+pub(crate) const DIVERTED: Lead =
+    Lead { mark: Mark(0x7064), mask: !1, position: 0, protocol: protocol::TCP };
+/// Leads captured datagrams of S/R.
+pub(crate) const CAPTURED: Lead =
+    Lead { mark: Mark(0x7361), mask: u32::MAX, position: 1, protocol: protocol::UDP };
 /// All leads. The mark of a lead says whose a packet is: tables of other services let the packet pass.
-const LEADS: [&Lead; 2] = [&divert::LEAD, &capture::LEAD];
+const LEADS: [&Lead; 2] = [&DIVERTED, &CAPTURED];
 
 /// The condition for packets that a lead has marked, in the language of `nft`.
 pub(super) fn has_mark(of: &Lead) -> String {
@@ -110,7 +111,7 @@ impl Led {
             netlink,
             overruled: None,
             is_stale: false,
-            try_at: Time::ZERO,
+            trials: Trials::default(),
             dropped: RefCell::default(),
             either,
         };
@@ -203,7 +204,7 @@ impl Led {
 
     /// When to call [`Self::handle_ready`] at the latest.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        earliest(self.kept.next_timeout(), self.is_stale.then_some(self.try_at))
+        earliest(self.kept.next_timeout(), self.is_stale.then_some(self.trials.due_at()))
     }
 
     /// Puts back what others have removed; if they have ended the table's program, the table is made by the orders
@@ -220,10 +221,10 @@ impl Led {
         let ready = if kept { PollFlags::POLLIN } else { PollFlags::empty() };
         self.kept.handle_ready(now, ready)?;
         self.is_stale |= kept;
-        if self.is_stale && self.try_at <= now {
-            let began = Instant::now();
-            self.try_lead();
-            (self.is_stale, self.try_at) = (false, now + began.elapsed() * PAUSE);
+        if self.is_stale && self.trials.due_at() <= now {
+            let mut trials = self.trials;
+            trials.run(now, || self.try_lead());
+            (self.is_stale, self.trials) = (false, trials);
         }
         if !table {
             return Ok(Told::Complaints(String::new()));

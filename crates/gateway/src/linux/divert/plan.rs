@@ -33,15 +33,12 @@ use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
-use super::super::led::{has_mark, pass_others};
-use super::LEAD;
+use super::super::led::{DIVERTED, has_mark, pass_others};
 
 /// Mark by which routing leads packets to this host.
-pub const MARK: Mark = Mark(0x7064);
+const MARK: Mark = DIVERTED.mark;
 /// Mark of held SYNs now let in, also led to this host by routing.
-pub const LET_IN: Mark = Mark(0x7065);
-/// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
-pub const LED: u32 = !1;
+pub const LET_IN: Mark = Mark(MARK.0 + 1);
 /// Mark of the resets and errors that refuse held SYNs.
 pub const REFUSED: Mark = Mark(0x7066);
 /// The NFLOG group that reports held SYNs.
@@ -179,7 +176,7 @@ impl Plan {
             orders.push(table.chain(chain, "filter", hook));
         }
         orders.push(table.chain(ERRORS, "route", "output priority mangle"));
-        let past_us = format!("{} oifname != \"{LOOPBACK}\" counter drop", has_mark(&LEAD));
+        let past_us = format!("{} oifname != \"{LOOPBACK}\" counter drop", has_mark(&DIVERTED));
         orders.push(table.add(GUARD, &past_us));
         orders.extend(self.deciding(table));
         orders
@@ -344,7 +341,7 @@ impl Plan {
             [] => String::new(),
             some => format!("iifname {{ {} }} ", interfaces(some)),
         };
-        let mut rules: Vec<String> = pass_others(&LEAD).collect();
+        let mut rules: Vec<String> = pass_others(&DIVERTED).collect();
         match table {
             Table::Shut => rules.push(is_led()),
             Table::Diverting => rules.extend(self.let_in()),
@@ -378,7 +375,7 @@ impl Plan {
     }
 
     fn exits(&self, table: Table) -> Vec<String> {
-        let mut rules: Vec<String> = pass_others(&LEAD).collect();
+        let mut rules: Vec<String> = pass_others(&DIVERTED).collect();
         match table {
             Table::Shut => {
                 let ours = [OWN, REFUSED, timewait::LED].map(|mark| format!("{mark:#x}"));
@@ -399,7 +396,7 @@ impl Plan {
 
 /// The rule for packets already marked as ours.
 fn is_led() -> String {
-    format!("{} accept", has_mark(&LEAD))
+    format!("{} accept", has_mark(&DIVERTED))
 }
 
 /// The rules for packets of our own, and for answers of this host's own servers to addresses that we have borrowed.

@@ -187,7 +187,7 @@ impl Routing {
 
     /// Our routes before which a rule of another program decides; the kernel is asked for the first ones. Another's route
     /// to the same network is no fault: ours have the worse metric.
-    pub fn faults_of_rules(&self) -> Option<Fault> {
+    pub fn overruled(&self) -> Option<Fault> {
         let mut kernel = Routes::open().ok()?;
         let mut is_past = |to: Prefix, hop: Hop| {
             let decided = kernel.decided(to.address(), &Packets::default());

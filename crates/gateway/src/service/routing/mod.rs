@@ -15,6 +15,7 @@ mod outlet;
 mod passages;
 mod ports;
 
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 
@@ -26,6 +27,7 @@ use caps::Capability;
 use demand::Demand;
 use host::fib::{Fib, Hop, Outcome, Target};
 use host::netlink::Netlink;
+use host::others::Trials;
 use host::settings::Settings;
 use host::{Fault, Interest, Subscription, fault};
 use manet::host::{Event, Host};
@@ -81,6 +83,8 @@ struct Routing {
     /// changed back at once.
     prepare_at: Option<Time>,
     preparations: Budget,
+    /// The fault of a rule that decides before our routes, at the last trial.
+    overruled: RefCell<(Trials, Option<Fault>)>,
     counters: Counters,
     complaints: Complaints,
     notices: Notices,
@@ -174,6 +178,7 @@ impl Routing {
             reach_at: None,
             prepare_at: Some(Time::ZERO),
             preparations: Budget::new(Time::ZERO, 10, interfaces::PREPARE),
+            overruled: RefCell::default(),
             counters: Counters::default(),
             complaints: Complaints::default(),
             notices: Notices::default(),
@@ -409,7 +414,11 @@ impl Service for Routing {
         faults.extend(self.ports.faults());
         faults.extend(self.faults_behind());
         faults.extend(self.faults_of_filters());
-        faults.extend(self.faults_of_rules());
+        let (trials, overruled) = &mut *self.overruled.borrow_mut();
+        if trials.due_at() <= now {
+            *overruled = trials.run(now, || self.overruled());
+        }
+        faults.extend(overruled.clone());
         faults.extend(self.demand.iter().flat_map(Demand::faults));
         faults.extend(self.fib.kept_out().take(FAULTS).map(|Target { address, bits, metric }| {
             let route = format!("{address}/{bits} metric {metric}");
