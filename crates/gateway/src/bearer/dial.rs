@@ -17,6 +17,7 @@ use host::Fault;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use tracing::debug;
 
 use super::server::probe;
 use super::unanswered;
@@ -36,8 +37,6 @@ pub struct Dial {
     moved_at: Time,
     /// How long to wait after the next failure.
     patience: Duration,
-    /// Why the last attempt failed.
-    failure: Option<Errno>,
     change: Option<Change>,
     stats: Stats,
 }
@@ -93,7 +92,6 @@ impl Dial {
             sent: 0,
             moved_at: now,
             patience: SHORTEST,
-            failure: None,
             change: None,
             stats: Stats::default(),
         }
@@ -240,12 +238,11 @@ impl Dial {
         is_served: bool,
         trouble: Option<String>,
     ) -> Option<Fault> {
-        let does = match (trouble, self.failure) {
+        let does = match trouble {
             _ if self.is_up() && is_served => return None,
-            (Some(trouble), _) => format!("is of no use ({trouble})"),
-            (None, Some(why)) => format!("cannot be reached ({})", why.desc()),
-            // Whether there is a connection just now changes all the time.
-            (None, None) => "does not answer".to_owned(),
+            Some(trouble) => format!("is of no use ({trouble})"),
+            // Whether it refuses or is silent just now may change all the time; another text would be another fault.
+            None => "refuses or is silent".to_owned(),
         };
         Some(unanswered(whom, self.to, key, &does))
     }
@@ -273,7 +270,7 @@ impl Dial {
 
     /// An attempt has failed.
     fn fail(&mut self, now: Time, why: Errno) {
-        self.failure = Some(why);
+        debug!(to = %self.to, why = why.desc(), "no connection");
         self.fall(now);
     }
 
@@ -284,7 +281,6 @@ impl Dial {
             return self.fall(now);
         }
         self.state = State::Up { stream, since: now };
-        self.failure = None;
         self.stats.connected += 1;
         self.change = Some(Change::Up);
     }

@@ -1085,7 +1085,7 @@ impl Service for Pep {
         rules.extend(self.entry.blocked());
         let mut faults = self.entry.faults(now);
         faults.extend(self.fault_of_server());
-        faults.extend(self.fast.faults());
+        faults.extend(self.fast.faults(now));
         Report { rules, faults, ..Report::new(counters, "hfpep", &status) }
     }
 

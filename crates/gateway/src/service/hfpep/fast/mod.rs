@@ -358,8 +358,8 @@ impl Fast {
     }
 
     /// The other gateways that take no connections.
-    pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        let silent = self.pools.iter().filter(|(_, pool)| pool.is_silent());
+    pub fn faults(&self, now: Time) -> impl Iterator<Item = Fault> {
+        let silent = self.pools.iter().filter(move |(_, pool)| pool.is_silent(now));
         silent.map(|(at, _)| {
             let key = "hfpep.peer.gateway";
             unanswered("hfpep: the gateway", *at, key, "takes no connection")

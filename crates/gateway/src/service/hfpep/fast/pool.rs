@@ -15,6 +15,8 @@ use super::link::LinkId;
 
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
+/// How long the last failure says something of a gateway that is not asked again.
+const KNOWN: Duration = Duration::from_secs(30);
 
 /// The spare connections to one gateway.
 #[derive(Debug)]
@@ -113,9 +115,11 @@ impl Pool {
         self.is_up
     }
 
-    /// Whether the gateway was asked for a connection, and has not taken the last one.
-    pub fn is_silent(&self) -> bool {
-        !self.is_up && (self.retry_at.is_some() || !self.dialled.is_empty())
+    /// Whether the gateway was asked for a connection, and has not taken the last one. Without spare connections it is
+    /// not asked again by itself, and nobody knows after a while.
+    pub fn is_silent(&self, now: Time) -> bool {
+        let is_known = |at: Time| self.wanted > 0 || now < at + KNOWN;
+        !self.is_up && (self.retry_at.is_some_and(is_known) || !self.dialled.is_empty())
     }
 }
 
@@ -142,16 +146,26 @@ mod tests {
     #[test]
     fn a_gateway_is_silent_from_the_first_attempt_until_it_takes_a_connection() {
         let mut pool = Pool::new(1);
-        let mut told = vec![pool.is_silent()];
+        let mut told = vec![pool.is_silent(at(0))];
 
         pool.add(LinkId(1));
-        told.push(pool.is_silent());
+        told.push(pool.is_silent(at(0)));
         pool.rise(LinkId(1));
-        told.push(pool.is_silent());
+        told.push(pool.is_silent(at(0)));
         pool.fall(at(0), Some((LinkId(1), Duration::ZERO)));
-        told.push(pool.is_silent());
+        told.push(pool.is_silent(at(0)));
 
         assert_eq!(told, [false, true, false, true]);
+    }
+
+    #[test]
+    fn without_spare_connections_silence_is_forgotten_after_a_while() {
+        for (wanted, expected) in [(0, [true, true, false]), (1, [true, true, true])] {
+            let mut pool = Pool::new(wanted);
+            pool.fall(at(0), None);
+
+            assert_eq!([0, 30, 31].map(|seconds| pool.is_silent(at(seconds))), expected);
+        }
     }
 
     #[test]
