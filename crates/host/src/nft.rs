@@ -131,7 +131,8 @@ fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
         .stderr(Stdio::piped())
         // A home where `nft` cannot leave a history of our orders.
         .env("HOME", "/dev/null")
-        // Ctrl-C is for us: neighbours are told before the table goes.
+        // Ctrl-C is for us: neighbours are told before the table goes. For the same reason it keeps the signals blocked
+        // that we block: `systemctl stop` sends SIGTERM to all processes of a service.
         .process_group(0)
         .spawn()
         .map_err(|error| match error.kind() {
