@@ -38,7 +38,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, json } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let mut findings = doctor::examine(&config);
-    findings.extend(doctor::of_running(&findings));
+    // Without a running gateway, or without the right to ask it, there are no faults.
+    let status = gateway::ask_status(None).ok().and_then(|it| serde_json::from_str(&it).ok());
+    findings.extend(
+        status.into_iter().flat_map(|it| doctor::of_running(&findings, &it)).collect::<Vec<_>>(),
+    );
     findings.sort_by_key(|it| Reverse(it.kind.severity));
     let mut out = terminal::out();
     if json {

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::{Prefix, protocol};
 use caps::{CapSet, Capability};
-use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, OVERRULED, SETTING};
+use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
@@ -36,7 +36,6 @@ use crate::linux::account::Account;
 use crate::linux::belongings::closed_folder;
 use crate::linux::manet::{Manet, deafness};
 use crate::linux::routes::{NextHop, Routes};
-use crate::supervisor::ask_status;
 
 pub(crate) use firewall::MANGLE;
 pub use host::fault::{Kind, Severity};
@@ -139,26 +138,16 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.0
 }
 
-/// Faults of the running gateway beyond the findings of the examination, such as a silent node. Empty without a running
-/// gateway, or without the right to ask it.
+/// Faults of the running gateway beyond what an examination has `found`, such as a silent node: `status` is what
+/// `trackway status --json` prints.
 #[must_use]
-pub fn of_running(found: &[Finding]) -> Vec<Finding> {
-    if !is_running() {
-        return Vec::new();
-    }
-    let status = ask_status(None).ok().and_then(|it| serde_json::from_str::<Value>(&it).ok());
-    let faults = status.and_then(|mut it| it.get_mut("faults").map(Value::take));
-    let faults = faults.iter().flat_map(Value::as_array).flatten();
+pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
     let finding = |fault: &Value| {
         let code = fault.get("code")?.as_str()?;
         let kind = host::fault::KINDS.into_iter().find(|kind| kind.code == code)?;
         let said = fault.get("said")?.as_str()?;
-        // An examination finds rules that decide before routes to our devices; services tell of all other rules.
-        let is_found = if kind == &OVERRULED {
-            found.iter().any(|it| it.kind == kind && said.starts_with(&it.what))
-        } else {
-            KINDS.iter().any(|its| its.code == code)
-        };
+        // The text of a fault begins with the state, as that of a finding does.
+        let is_found = found.iter().any(|it| it.kind == kind && said.starts_with(&it.what));
         (!is_found).then_some(())?;
         Some(Finding {
             kind,
@@ -170,7 +159,8 @@ pub fn of_running(found: &[Finding]) -> Vec<Finding> {
             peer: None,
         })
     };
-    faults.filter_map(finding).collect()
+    let faults = status.get("faults").and_then(Value::as_array);
+    faults.into_iter().flatten().filter_map(finding).collect()
 }
 
 /// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.
@@ -290,8 +280,11 @@ impl Findings {
         if let Ok(Some(account)) = chosen
             && let Some(folder) = closed_folder(config, &account)
         {
-            // Such as /run or /var/lib, which is for all programs.
-            let is_shared = folder.components().count() <= 3;
+            // Such as /run or /var/lib. What cannot be read may be of other programs too.
+            let own = config.sar.as_ref().and_then(|sar| sar.socket.path.file_name());
+            let is_shared = fs::read_dir(folder).map_or(true, |mut files| {
+                files.any(|file| file.is_ok_and(|it| Some(&*it.file_name()) != own))
+            });
             let folder = folder.display();
             let remedy = if is_shared {
                 "set sar.socket to a file in a folder that is not there yet: the gateway makes it"
@@ -442,16 +435,11 @@ impl Findings {
     fn addresses(&mut self, config: &Config, needs: &Needs, is_running: bool) {
         let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
         let own = own.unwrap_or_default();
-        for Listening { service, key, protocol, at } in &config.used_addresses() {
+        for listening in &config.used_addresses() {
+            let Listening { key, protocol, at, .. } = listening;
             let ip = at.ip().to_canonical();
             if !ip.is_unspecified() && !ip.is_loopback() && !own.contains(&ip) {
-                self.add(
-                    &LISTEN,
-                    format!(
-                        "{key} names {ip}, no address of this host: {service} is not reached there"
-                    ),
-                    address_order(ip),
-                );
+                self.add(&LISTEN, not_reached(listening), address_order(ip));
             } else if !is_running && is_taken(bind(*protocol, *at)) {
                 let (transport, option) =
                     if *protocol == protocol::TCP { ("TCP", 't') } else { ("UDP", 'u') };
@@ -478,7 +466,7 @@ impl Findings {
     fn ways(&mut self, needs: &Needs) {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut netlink) = Netlink::open() else { return };
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut mute) = (BTreeSet::new(), BTreeSet::new());
         for Call { whom, peer, to, mark, .. } in &needs.calls {
             let Some(address) = *to else { continue };
             let marked = if *mark == 0 { String::new() } else { format!(" mark {mark:#x}") };
@@ -506,13 +494,14 @@ impl Findings {
                         "`ip route get {address}{marked}` says why; a default route is missing, or the interface is down"
                     ),
                 ),
-                NextHop::Neighbour { interface, address: next_hop } if seen.insert(interface) => {
+                NextHop::Neighbour { interface, address: next_hop } => {
                     let name = links::name(interface);
                     let state = LinkState::read(&mut netlink, &name).ok().flatten();
                     let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
                     if state.as_ref().is_some_and(|it| it.is_mute)
                         && !links::is_modem(&name)
                         && !links::is_resolved(&mut netlink, interface, next_hop)
+                        && mute.insert(interface)
                     {
                         add(
                             &INTERFACE,
@@ -521,6 +510,9 @@ impl Findings {
                             ),
                             format!("ip link set {name} arp on"),
                         );
+                    }
+                    if !seen.insert(interface) {
+                        continue;
                     }
                     // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
                     if state.is_some_and(|it| !it.is_running)
@@ -541,7 +533,7 @@ impl Findings {
                         );
                     }
                 }
-                NextHop::Neighbour { .. } | NextHop::Here => {}
+                NextHop::Here => {}
             }
         }
     }
@@ -657,6 +649,12 @@ fn is_taken(bound: io::Result<()>) -> bool {
     bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
 }
 
+/// That a service listens at an address of nobody.
+pub(crate) fn not_reached(Listening { service, key, at, .. }: &Listening) -> String {
+    let ip = at.ip().to_canonical();
+    format!("{key} names {ip}, no address of this host: {service} is not reached there")
+}
+
 /// The order that gives this host an address. Where no interface is on its network, somebody has to choose one.
 pub(crate) fn address_order(ip: IpAddr) -> String {
     let towards = Routes::open().map(|mut routes| routes.towards(ip));
@@ -706,6 +704,29 @@ mod tests {
 
         let expected: Vec<IpAddr> = ["192.0.2.53", "fd00::53"].map(|it| it.parse().unwrap()).into();
         assert_eq!(resolvers(text), expected);
+    }
+
+    #[test]
+    fn a_fault_is_told_unless_a_finding_says_the_same() {
+        let mut findings = Findings::default();
+        findings.add(&INTERFACE, "there is no interface eth1".to_owned(), "make it".to_owned());
+        let fault = |code, said| serde_json::json!({ "code": code, "said": said });
+        let status = serde_json::json!({ "faults": [
+            fault("interface-missing", "there is no interface eth1: make it"),
+            fault("interface-missing", "HBH waits for wlan0"),
+            fault("no-answer", "there is no interface eth1"),
+            fault("of-another-version", "it"),
+        ]});
+
+        let told = of_running(&findings.0, &status);
+
+        let told: Vec<_> = told.iter().map(|it| (it.kind.code, &it.what[..])).collect();
+        let expected = [
+            ("interface-missing", "HBH waits for wlan0"),
+            ("no-answer", "there is no interface eth1"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(of_running(&[], &Value::Null), []);
     }
 
     #[test]

@@ -40,13 +40,7 @@ impl Places {
                     .unwrap_or_else(|| doctor::address_order(ip)),
             };
             if place.is_none() {
-                // GRE has no ports.
-                let at = if it.at.port() == 0 { ip.to_string() } else { it.at.to_string() };
-                let said = format!(
-                    "{} listens at {at}, and {ip} is no address of this host any more: nobody reaches it there; `{order}` \
-                     gives it back",
-                    it.service
-                );
+                let said = format!("{}: `{order}` gives it back", doctor::not_reached(&it));
                 faults.push(Fault::new(&fault::LISTEN, said));
             }
             self.orders.insert(ip, order);

@@ -35,7 +35,7 @@ fn an_address_to_listen_at_that_is_gone_is_a_fault_while_it_is_gone() {
     net.expect_asked(0, (0, "tunnel: running"));
 
     net.run(0, "ip address del 10.9.1.1/24 dev eth1");
-    net.expect_asked(0, (3, "fault: tunnel listens at 10.9.1.1:51900, and 10.9.1.1 is no address"));
+    net.expect_asked(0, (3, "fault: tunnel.listen names 10.9.1.1, no address of this host"));
     let fault = net.status(0)["faults"][0].clone();
     assert_eq!(
         (&fault["code"], &fault["severity"]),
