@@ -44,9 +44,9 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground); margin: 0 auto; max-width: 60rem; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 table { border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
-td, th { padding: .15rem .4rem; border-bottom: 1px solid var(--box); text-align: right; overflow-wrap: anywhere; }
-td:first-child, th:first-child { text-align: left; padding-left: 0; } td.inset { padding-left: 1rem !important; }
-.dim { color: var(--dim); overflow-wrap: anywhere; } .picture { overflow-x: auto; background: #fff; border-radius: 4px; }
+td, th { padding: .15rem .4rem; border-bottom: 1px solid var(--box); text-align: right; } td { white-space: nowrap; }
+td:first-child, th:first-child { text-align: left; padding-left: 0; white-space: normal; } td.inset { padding-left: 1rem !important; }
+.dim { color: var(--dim); overflow-wrap: anywhere; } .picture, .scroll { overflow-x: auto; } .picture { background: #fff; border-radius: 4px; }
 .picture svg { max-width: 100%; height: auto; } iframe { width: 100%; height: 34rem; border: 1px solid var(--dim); }
 .bar { display: grid; grid-template-columns: 8rem 1fr 6rem; gap: .3rem .6rem; align-items: center; margin: .6rem 0; font-size: .9rem; }
 .bar i { display: block; height: 1.1rem; border-radius: 2px; }
@@ -90,7 +90,7 @@ def section(out, part, text):
 
 
 def rows(table):
-    """The table as one of HTML, whose cells may be broken on a narrow screen; other lines as text."""
+    """The table as one of HTML, which scrolls by itself on a narrow screen; other lines as text."""
     shown, cells_before = "", 0
     for line in table.splitlines():
         cells = [html.escape(cell) for cell in re.split(r"\s{2,}", line.strip())]
@@ -98,7 +98,7 @@ def rows(table):
         cells = [""] + cells if is_head else cells
         count = len(cells) if len(cells) > 1 else 0
         if (count > 0) != (cells_before > 0):
-            shown += "<table>" if count else "</table>"
+            shown += '<div class="scroll"><table>' if count else "</table></div>"
         cells_before = count
         if count:
             kind = "th" if is_head else "td"
@@ -107,7 +107,7 @@ def rows(table):
             shown += f"<tr><{kind}{inset}>{cells[0]}</{kind}>{others}</tr>\n"
         elif line.strip():
             shown += f'<span class="dim">{html.escape(line.strip())}</span>\n'
-    return shown + ("</table>" if cells_before else "")
+    return shown + ("</table></div>" if cells_before else "")
 
 
 def bars(table):

@@ -1,4 +1,4 @@
-//! Tests the animated page of a run in a browser.
+//! Tests the pages that people look at in a browser: the animation of a run, and what all show on a telephone.
 
 use std::fs;
 use std::process::Command;
@@ -77,6 +77,61 @@ fn a_browser_shows_nodes_where_they_are() {
         }
         assert_eq!(shown["drawn"], 2, "{shown}");
     }
+}
+
+#[test]
+#[ignore = "needs chromium: run by ./test"]
+fn pages_fit_a_telephone() {
+    let folder = std::env::temp_dir().join(format!("trackway-telephone-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let run = |program: &str, words: &[&str]| {
+        let done = Command::new(program).args(words).current_dir(&folder).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let lab = ["lab", "run", "hbh-lossless", "--runs", "2", "--out", "report"];
+    run(env!("CARGO_BIN_EXE_trackway"), &lab);
+    let table = "A file over a link that loses packets.\n\n                      plain   with Trackway  \
+                 gain\ncurl, 5 % loss:       37.2 s  4.1 s           9 times\n";
+    fs::write(folder.join("told-hbh"), table).unwrap();
+    run(
+        "python3",
+        &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/demo/page.py"), ".", ".", "hbh"],
+    );
+    let [report, demo] =
+        ["report/report.html", "index.html"].map(|it| fs::read_to_string(folder.join(it)).unwrap());
+    fs::remove_dir_all(&folder).unwrap();
+
+    let pages = [("animation", page_of("manet-chain5")), ("report", report), ("demo", demo)];
+    for (name, page) in pages {
+        let Some(seen) = browse(name, &on_a_telephone(&page), "") else { return };
+
+        let width = seen["width"].as_u64();
+        assert!((300..=TELEPHONE).contains(&width.unwrap()), "{name}: {seen}");
+        if name == "animation" {
+            let places =
+                ["stage", "controls", "flows"].map(|it| seen["tops"][it].as_f64().unwrap());
+            assert!(places.is_sorted(), "the controls are not under the picture: {seen}");
+        }
+    }
+}
+
+/// Pixels across a telephone.
+const TELEPHONE: u64 = 390;
+
+/// A page that shows another one as wide as a telephone does, and tells how wide that becomes and where its parts begin.
+fn on_a_telephone(page: &str) -> String {
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    format!(
+        r#"<!doctype html><pre id="check" hidden></pre>
+<iframe id="telephone" style="width: {TELEPHONE}px; height: 844px; border: 0" srcdoc="{page}"></iframe>
+<script>
+telephone.onload = () => {{
+  const page = telephone.contentDocument, tops = {{}};
+  for (const part of page.querySelectorAll("[id]")) tops[part.id] = part.getBoundingClientRect().top;
+  check.textContent = JSON.stringify({{ width: page.documentElement.scrollWidth, tops }});
+}};
+</script>"#
+    )
 }
 
 /// The page of an example.
