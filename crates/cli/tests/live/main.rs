@@ -12,6 +12,7 @@ mod check;
 mod clear;
 mod demo;
 mod doctor;
+mod examples;
 mod explain;
 mod gateway;
 mod gre;

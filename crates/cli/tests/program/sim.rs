@@ -75,6 +75,22 @@ fn a_company_is_told_that_its_messages_came() {
 }
 
 #[test]
+fn each_example_carries_all_of_its_flows() {
+    let folder = fs::read_dir(example("")).expect("the examples");
+    let names = folder.map(|entry| entry.expect("an entry").file_name().into_string());
+    let names: Vec<_> = names.map(|name| name.expect("UTF-8")).collect();
+    assert!(names.len() >= 13, "{names:?}");
+
+    for name in names {
+        let report = report(&name, &[]);
+        for flow in report["flows"].as_array().expect("flows") {
+            let arrived = [&flow["tcp"]["octets_received"], &flow["udp"]["received"]];
+            assert!(arrived.iter().any(|it| it.as_u64() > Some(0)), "{name}: {flow}");
+        }
+    }
+}
+
+#[test]
 fn the_chain_delivers_within_seconds_and_every_node_speaks_hbh() {
     let report = report("chain.toml", &[]);
 
