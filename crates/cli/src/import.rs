@@ -46,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut octets = Vec::new();
     settings::file::open(&file)
         .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
-        .map_err(|error| failure::misuse(format!("{shown}: {error}")))?;
+        .map_err(|error| failure::misuse(format!("{shown}: cannot be read: {error}")))?;
     if octets.len() as u64 > MAX_OCTETS {
         return Err(failure::misuse(format!("{shown}: longer than {MAX_OCTETS} octets")));
     }
