@@ -136,6 +136,22 @@ fn the_page_of_examples_links_to_each_of_them() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+#[test]
+fn pages_name_the_oldest_rust_that_builds_it() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let (_, least) = manifest.split_once("\nrust-version = \"").expect("a version");
+    let (least, _) = least.split_once('"').expect("quotes");
+
+    for page in ["README.md", "docs/guide/install.md"] {
+        let text = fs::read_to_string(root().join(page)).expect("a page");
+        let named =
+            text.split("Rust ").skip(1).filter(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        let named: BTreeSet<&str> =
+            named.filter_map(|it| it.split([' ', ',', ')']).next()).collect();
+        assert_eq!(named, BTreeSet::from([least]), "{page}");
+    }
+}
+
 /// Tables of nftables that are called `trackway NAME`.
 const TABLES: [&str; 2] = ["hbh", "tunnel"];
 
