@@ -1,4 +1,4 @@
-//! Tests HF-PEP between this version and the last tag's.
+//! Tests HF-PEP between this version and an earlier one.
 
 use std::net::TcpStream;
 

@@ -1,4 +1,4 @@
-//! Tests a tunnel between this version and the last tag's.
+//! Tests a tunnel between this version and an earlier one.
 
 use super::Net;
 use crate::namespaces::{SOON, older, wait_until};
