@@ -199,13 +199,18 @@ impl Beside {
 }
 
 impl Wall {
+    /// Whether all may leave.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.networks.is_empty()
+    }
+
     /// The orders that make its chain and rules in a table.
     pub(crate) fn orders(&self, family: &str, table: &str, carried: &Carried) -> Vec<String> {
         let Carried { hook, which } = carried;
         let mut orders = vec![format!(
             "add chain {family} {table} {CHAIN} {{ type filter hook {hook} priority mangle; policy accept; }}"
         )];
-        if self.networks.is_empty() {
+        if self.is_empty() {
             return orders;
         }
         let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&self.uplinks));

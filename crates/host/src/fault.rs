@@ -265,6 +265,8 @@ pub struct Fault {
     pub said: String,
     /// The name of the peer that cannot be reached, if the fault is about one.
     pub peer: Option<String>,
+    /// Whether an examination of the host has found it, and finds it again while it lasts.
+    pub is_finding: bool,
 }
 
 /// Tracks the faults of a gateway: decides when each is shown.
@@ -295,7 +297,7 @@ impl Fault {
     /// A fault of a kind, in words for an operator.
     #[must_use]
     pub fn new(kind: &'static Kind, said: impl Into<String>) -> Self {
-        Self { kind, said: said.into(), peer: None }
+        Self { kind, said: said.into(), peer: None, is_finding: false }
     }
 }
 

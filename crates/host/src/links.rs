@@ -17,6 +17,7 @@ pub const GROUP: u32 = 0x7472_776b;
 const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
+const NUD_INCOMPLETE: u16 = 0x01;
 const NUD_FAILED: u16 = 0x20;
 const NUD_PERMANENT: u16 = 0x80;
 const IFLA_LINKINFO: u16 = 18;
@@ -173,16 +174,26 @@ pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
 /// Whether somebody has given the hardware address of a neighbour to the kernel for good.
 #[must_use]
 pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
+    neighbour_state(netlink, index, address) & NUD_PERMANENT != 0
+}
+
+/// Whether the kernel asks, or has asked in vain, for the hardware address of a neighbour.
+#[must_use]
+pub fn is_sought(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
+    neighbour_state(netlink, index, address) & (NUD_INCOMPLETE | NUD_FAILED) != 0
+}
+
+/// The state of a neighbour, `NUD_…`; 0 if the kernel knows none.
+fn neighbour_state(netlink: &mut Netlink, index: u32, address: IpAddr) -> u16 {
     let fixed = neighbour_fixed(index, address, 0);
     let request = Request::get(libc::RTM_GETNEIGH, &fixed).with_address(libc::NDA_DST, address);
-    let mut is_permanent = false;
+    let mut state = 0;
     // Older kernels answer no such question, and a neighbour that is not known is an error.
     let _ = netlink.ask(&request, |message| {
-        is_permanent = message
-            .fixed::<NEIGHBOUR_FIXED>()
-            .is_some_and(|fixed| u16::from_ne_bytes([fixed[8], fixed[9]]) & NUD_PERMANENT != 0);
+        let fixed = message.fixed::<NEIGHBOUR_FIXED>();
+        state = fixed.map_or(0, |fixed| u16::from_ne_bytes([fixed[8], fixed[9]]));
     });
-    is_permanent
+    state
 }
 
 /// Gives an entry in the kernel's table of neighbours another hardware address, which the kernel tries before it relies

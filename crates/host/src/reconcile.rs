@@ -967,7 +967,10 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
-            of.walled_off.follow(now, of.fence.walled_off());
+            match of.fence.wall().is_empty() {
+                true => of.walled_off = Growth::default(),
+                false => of.walled_off.follow(now, of.fence.walled_off()),
+            }
             if of.has_refused() {
                 self.look_at = earliest(self.look_at, Some(now + RETRY));
             }

@@ -227,7 +227,7 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
 
     let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said["doubts"].to_string().contains("does not end within 10s"), "{said}");
+    assert!(said["doubts"].to_string().contains("does not end within 10 s"), "{said}");
 }
 
 /// Runs a script in the host's namespaces, with mounts of its own.

@@ -128,7 +128,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
-    findings.ways(&needs);
+    findings.ways(&needs, &BTreeSet::new());
     overrulers::examine(&mut findings, &needs, is_running);
     findings.versions(config);
     findings.names(&needs);
@@ -146,9 +146,11 @@ pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
         let code = fault.get("code")?.as_str()?;
         let kind = host::fault::KINDS.into_iter().find(|kind| kind.code == code)?;
         let said = fault.get("said")?.as_str()?;
-        // The text of a fault begins with the state, as that of a finding does.
-        let is_found = found.iter().any(|it| it.kind == kind && said.starts_with(&it.what));
-        (!is_found).then_some(())?;
+        // The text of a fault begins with the state, as that of a finding does. An examination by the gateway may be
+        // older than this one.
+        let is_known = found.iter().any(|it| it.kind == kind && said.starts_with(&it.what));
+        let is_finding = fault.get("is_finding").is_some_and(|it| it == true);
+        (!is_known && !is_finding).then_some(())?;
         Some(Finding {
             kind,
             what: said.to_owned(),
@@ -163,15 +165,32 @@ pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
     faults.into_iter().flatten().filter_map(finding).collect()
 }
 
+/// A router: the number of the interface, and the address there.
+type Router = (u32, IpAddr);
+
+/// Routers on the way to whom services call for whose hardware address the kernel asks now.
+fn sought_routers(config: &Config) -> BTreeSet<Router> {
+    let (Ok(mut routes), Ok(mut netlink)) = (Routes::open(), Netlink::open()) else {
+        return BTreeSet::new();
+    };
+    let mut router = |call: &Call| match routes.marked(call.to?, call.mark) {
+        NextHop::Neighbour { interface, address } if Some(address) != call.to => {
+            links::is_sought(&mut netlink, interface, address).then_some((interface, address))
+        }
+        _ => None,
+    };
+    config.calls().iter().filter_map(&mut router).collect()
+}
+
 /// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.
-fn look(config: &Config, firewalls: &Firewalls) -> Vec<Finding> {
+fn look(config: &Config, firewalls: &Firewalls, silent: &BTreeSet<Router>) -> Vec<Finding> {
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     findings.forwarding(&needs);
     // Of interfaces of the MANET, the services tell.
     findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
-    findings.ways(&needs);
+    findings.ways(&needs, silent);
     overrulers::examine(&mut findings, &needs, true);
     // A doubt is no fault.
     findings.0.retain(|it| it.kind != &PERHAPS);
@@ -462,8 +481,8 @@ impl Findings {
         }
     }
 
-    /// The routes to peers, and the interfaces that they lead to.
-    fn ways(&mut self, needs: &Needs) {
+    /// The routes to peers, and the interfaces that they lead to; `silent` are routers that do not answer.
+    fn ways(&mut self, needs: &Needs, silent: &BTreeSet<Router>) {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut netlink) = Netlink::open() else { return };
         let (mut seen, mut mute) = (BTreeSet::new(), BTreeSet::new());
@@ -509,6 +528,17 @@ impl Findings {
                                 "{name}, which leads to {whom} at {address}, asks for no neighbours: ARP is switched off"
                             ),
                             format!("ip link set {name} arp on"),
+                        );
+                    }
+                    if silent.contains(&(interface, next_hop)) {
+                        add(
+                            &NO_ROUTE,
+                            format!(
+                                "the router {next_hop} on {name}, which leads to {whom} at {address}, does not answer"
+                            ),
+                            format!(
+                                "start it, or take another router; `ip neigh show {next_hop} dev {name}` shows whether it answers"
+                            ),
                         );
                     }
                     if !seen.insert(interface) {
@@ -716,6 +746,7 @@ mod tests {
             fault("interface-missing", "HBH waits for wlan0"),
             fault("no-answer", "there is no interface eth1"),
             fault("of-another-version", "it"),
+            serde_json::json!({ "code": "mtu", "said": "mended since", "is_finding": true }),
         ]});
 
         let told = of_running(&findings.0, &status);

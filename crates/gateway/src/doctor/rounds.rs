@@ -19,13 +19,14 @@ use host::observer::{Interest, Observer, Subscription};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{Finding, look};
+use super::{Finding, look, sought_routers};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
 
 /// Wait between a change and the examination: changes come in groups, and some last for a moment.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Least time between two readings of the firewalls, because each starts programs.
+/// Least time between two readings of the firewalls, because each starts programs; and time between two questions for
+/// routers, of which the kernel tells too often.
 const APART: Duration = Duration::from_secs(5);
 
 /// Examines the host until dropped.
@@ -80,7 +81,7 @@ impl Rounds {
         let found = lock(&self.0.found);
         let fault = |it: &Finding| {
             let said = format!("{}: {}", it.what, it.remedy);
-            Fault { peer: it.peer.clone(), ..Fault::new(it.kind, said) }
+            Fault { peer: it.peer.clone(), is_finding: true, ..Fault::new(it.kind, said) }
         };
         found.iter().map(fault).collect()
     }
@@ -104,6 +105,7 @@ impl Shared {
         let mut known = Arc::clone(&lock(&self.config));
         let mut early = Early::default();
         let mut is_stale = false;
+        let (mut sought, mut silent) = (BTreeSet::new(), BTreeSet::new());
         while !self.is_over.load(Ordering::Relaxed) {
             if is_stale && read_at.elapsed() >= APART {
                 (read_at, is_stale) = (Instant::now(), false);
@@ -117,28 +119,41 @@ impl Shared {
             }
             let config = Arc::clone(&lock(&self.config));
             if !Arc::ptr_eq(&known, &config) {
-                early.take_over(look(&config, &firewalls), &lock(&self.found));
+                early.take_over(look(&config, &firewalls, &silent), &lock(&self.found));
                 known = Arc::clone(&config);
             }
-            *lock(&self.found) = early.without(look(&config, &firewalls));
-            self.wait(&changes, is_stale.then(|| APART.saturating_sub(read_at.elapsed())));
-            thread::sleep(SETTLE);
+            *lock(&self.found) = early.without(look(&config, &firewalls, &silent));
+            loop {
+                let at_most =
+                    if is_stale { APART.saturating_sub(read_at.elapsed()) } else { APART };
+                if self.wait(&changes, at_most) || is_stale {
+                    thread::sleep(SETTLE);
+                    break;
+                }
+                // A router that answers does so between two questions.
+                let now = sought_routers(&config);
+                let both = &sought & &now;
+                sought = now;
+                if both != silent {
+                    silent = both;
+                    break;
+                }
+            }
             is_stale |= changes.skip();
             // An error only means that the event was not set.
             let _ = self.wake.read();
         }
     }
 
-    /// Waits for a change, for at most so long.
-    fn wait(&self, changes: &Subscription, at_most: Option<Duration>) {
+    /// Waits for a change, for at most so long; returns whether there may be one.
+    fn wait(&self, changes: &Subscription, at_most: Duration) -> bool {
         let mut fds = [
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
             PollFd::new(changes.as_fd(), PollFlags::POLLIN),
         ];
-        let timeout = at_most
-            .map_or(PollTimeout::NONE, |it| PollTimeout::try_from(it).unwrap_or(PollTimeout::MAX));
+        let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
         // Interrupted, it looks once more.
-        let _ = poll(&mut fds, timeout);
+        poll(&mut fds, timeout).map_or(true, |ready| ready > 0)
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
         for late in ["sleep 60", "exec > /dev/null 2> /dev/null; sleep 60"] {
             let began = Instant::now();
             let said = ask_for("sh", &["-c", late], "", Duration::from_millis(50)).unwrap_err();
-            assert_eq!(said, "`sh` does not end within 50ms");
+            assert_eq!(said, "`sh` does not end within 50.0 ms");
             assert!(began.elapsed() < Duration::from_secs(30));
         }
         let said = ask("sh", &["-c", "exec yes"], "").unwrap_err();

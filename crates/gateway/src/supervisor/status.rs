@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Not;
 
 use base::counter::{Counter, Measure};
 use host::fault::{Fault, KINDS, Kind};
@@ -42,6 +43,9 @@ struct Shown {
     said: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<String>,
+    /// Whether `trackway doctor` finds it by itself while it lasts.
+    #[serde(skip_serializing_if = "Not::not")]
+    is_finding: bool,
 }
 
 impl Status {
@@ -55,9 +59,9 @@ impl Status {
     ) -> Self {
         let mut samples: Vec<_> = services.iter().flat_map(slot::Status::samples).collect();
         samples.extend(KINDS.map(|kind| sample(kind, &faults)));
-        let shown = |Fault { kind, said, peer }| {
+        let shown = |Fault { kind, said, peer, is_finding }| {
             let severity = kind.severity.name();
-            Shown { code: kind.code, severity, said: without_numbers(&said), peer }
+            Shown { code: kind.code, severity, said: without_numbers(&said), peer, is_finding }
         };
         let mut status = Self {
             samples,
@@ -265,7 +269,7 @@ mod tests {
             }
         }
         assert!(
-            summary.ends_with("; tunnel to b: up, 12.4 MB sent, 950 octets received"),
+            summary.ends_with("; tunnel to b: up, 12.40 MB sent, 950 octets received"),
             "{summary}"
         );
     }

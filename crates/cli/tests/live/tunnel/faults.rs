@@ -388,6 +388,22 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_router_that_does_not_answer_is_a_fault_until_it_does() {
+    let mut net = Net::pair("");
+    net.edit(0, "10.9.1.2:51900", "10.8.0.2:51900");
+    net.run(0, "ip route add 10.8.0.0/24 via 10.9.1.77");
+    net.start(0);
+
+    let said =
+        "the router 10.9.1.77 on eth1, which leads to the peer peer1 at 10.8.0.2, does not answer";
+    net.expect_asked(0, (3, said));
+    net.run(1, "ip address add 10.9.1.77/24 dev eth0");
+
+    net.expect_asked(0, (0, "tunnel: running"));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_device_that_others_rename_has_its_name_again_unless_it_is_taken() {
     let mut net = Net::pair("");
     net.start_all();
