@@ -87,7 +87,7 @@ pub struct Content {
     pub undropped: &'static str,
     /// What the kernel must have.
     pub needs: &'static str,
-    /// Carried packets of the service, for which the table has a [`Wall`].
+    /// Packets that the service has brought here: the table lets them leave as its [`Wall`] says.
     pub carried: Option<Carried>,
 }
 
@@ -156,7 +156,7 @@ impl Fence {
         }
     }
 
-    /// Carried packets may leave only as this says from now on.
+    /// Packets that the service has brought here may leave only as this says from now on.
     pub(crate) fn set_wall(&mut self, wall: Arc<Wall>) {
         if self.wall == wall {
             return;

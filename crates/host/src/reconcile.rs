@@ -32,6 +32,7 @@ use crate::links;
 use crate::netlink::{Message, Netlink, Request};
 use crate::nft;
 use crate::observer::{Interest, Observer, Subscription};
+use crate::others::Trials;
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::routes::Routes;
 use crate::settings::Settings;
@@ -444,7 +445,6 @@ impl Reconciler {
             }
         }
         self.loosen();
-        self.keep_wall();
         let is_fenced_again = self.fence.restore();
         let restored = restored + u64::from(is_fenced_again);
         Ok(Outcome { restored, displaced: displaced.len() as u64, has_addresses: false })
@@ -618,7 +618,12 @@ impl Reconciler {
         }
     }
 
-    /// Carried packets for networks next to this host do not leave another way.
+    /// Whether the observer may have another wall than the fence.
+    fn has_other_wall(&self) -> bool {
+        self.observer.as_ref().is_some_and(|it| it.wall_changes() != self.wall_changes)
+    }
+
+    /// Packets brought here for networks next to this host leave by no uplink.
     fn keep_wall(&mut self) {
         if let Some(observer) = &self.observer {
             let (wall, changes) = observer.wall();
@@ -926,6 +931,8 @@ pub struct Watch {
     has_repaired: bool,
     /// When to look at settings of our devices again.
     settings_at: Time,
+    /// When to ask the observer for its wall again.
+    walls: Trials,
 }
 
 impl Watch {
@@ -944,6 +951,7 @@ impl Watch {
             foreign,
             has_repaired: false,
             settings_at: Time::ZERO,
+            walls: Trials::default(),
         })
     }
 
@@ -983,8 +991,10 @@ impl Watch {
             addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
             settings |= message.kind == links::RTM_NEWNETCONF;
         });
-        let wall_changes = of.observer.as_ref().map_or(0, |it| it.wall_changes());
-        is_concerned |= of.wall_changes != wall_changes;
+        // Not a look: these changes are not of ours, and must not use up the looks.
+        if of.has_other_wall() && self.walls.due_at() <= now {
+            self.walls.run(now, || of.keep_wall());
+        }
         if settings || is_lossy {
             of.loosen();
         }
