@@ -65,6 +65,11 @@ impl Silence {
         self.awaiting = None;
     }
 
+    /// No report is awaited: the timer begins with what is sent next.
+    pub fn handle_nothing_awaited(&mut self) {
+        self.awaiting = None;
+    }
+
     /// The path is up again: the timer restarts.
     pub fn handle_path_up(&mut self, now: Time) {
         self.awaiting = self.awaiting.map(|_| now);

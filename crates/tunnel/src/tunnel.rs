@@ -1388,6 +1388,11 @@ impl Tunnel {
         carried: Carried,
         is_probe: bool,
     ) -> Transmit {
+        let is_awaited = self.is_awaited(at);
+        if !is_awaited && self.paths.len() > 1 {
+            // What was awaited on this path has been made good by another.
+            self.paths[at].silence.handle_nothing_awaited();
+        }
         let path = &mut self.paths[at];
         let number = path.number();
         let octets = out.len() + path.overhead;

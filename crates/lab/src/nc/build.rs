@@ -88,7 +88,7 @@ impl Network {
             Carrier::Coded(config) => {
                 let all = || pairs.iter().copied().chain(asking);
                 let behind = [0, 1].map(|side| all().map(|pair| pair[side]).collect());
-                plan.tunnels.push(Tunnel { ends: GATEWAYS, behind, config });
+                plan.tunnels.push(Tunnel { ends: GATEWAYS, behind, uses_all_links: false, config });
                 return;
             }
             Carrier::TcpNc => (None, layer),

@@ -82,7 +82,8 @@ fn plan(seed: u64, loss: f64) -> Plan {
     plan.connect(near, far, LinkConfig::symmetric(middle, InterfaceConfig::default()));
     plan.connect(far, answers, edge);
     let behind = [vec![asks], vec![answers]];
-    plan.tunnels.push(Tunnel { ends: [near, far], behind, config: nc::Config::default() });
+    let (ends, config) = ([near, far], nc::Config::default());
+    plan.tunnels.push(Tunnel { ends, behind, uses_all_links: false, config });
     let flow = Flow::new([asks, answers], PORT).from_port(PORT).starting(Time::ZERO);
     let stream = Stream::new(flow, REQUEST, INTERVAL);
     plan.streams.push(Stream { is_answered: true, ..stream });

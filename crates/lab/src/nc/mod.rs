@@ -15,6 +15,7 @@ mod long;
 mod lre;
 mod measure;
 pub(crate) mod network;
+mod paths;
 mod rto;
 mod traces;
 
@@ -37,7 +38,7 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::CLAIM];
     claims.extend(figure7::claims());
     claims.extend([rto::CLAIM, lre::CLAIM, beyond::CLAIM]);
-    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM, fair::CLAIM]);
+    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM, fair::CLAIM, paths::CLAIM]);
     claims
 }
 

@@ -291,12 +291,20 @@ impl<'a> Built<'a> {
     }
 
     fn add_tunnels(&mut self) -> anyhow::Result<()> {
-        for tunnel in &self.plan.tunnels {
-            let [a, b] = tunnel.ends.map(|end| self.nodes[end]);
-            let added = self.world.add_tunnel(a, b, tunnel.config);
-            let id = added.with_context(|| self.no_addresses(tunnel.ends))?;
+        for planned in &self.plan.tunnels {
+            let [a, b] = planned.ends.map(|end| self.nodes[end]);
+            let added = if planned.uses_all_links {
+                let all = self.plan.links.iter().zip(&self.links);
+                let joins = |ends: &[usize; 2]| planned.ends.iter().all(|end| ends.contains(end));
+                let joining = all.filter(|(link, _)| joins(&link.ends)).map(|(_, id)| *id);
+                let joining: Vec<_> = joining.take(tunnel::PATHS).collect();
+                self.world.add_tunnel_over(&joining, planned.config)
+            } else {
+                self.world.add_tunnel(a, b, planned.config)
+            };
+            let id = added.with_context(|| self.no_addresses(planned.ends))?;
             self.tunnels.push(id);
-            for (end, behind) in [(a, &tunnel.behind[1]), (b, &tunnel.behind[0])] {
+            for (end, behind) in [(a, &planned.behind[1]), (b, &planned.behind[0])] {
                 for node in behind {
                     let addresses: Vec<IpAddr> = self.world.addresses(self.nodes[*node]).collect();
                     for address in addresses {

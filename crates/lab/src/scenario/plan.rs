@@ -173,6 +173,8 @@ pub struct Tunnel {
     pub ends: [usize; 2],
     /// The nodes behind each end.
     pub behind: [Vec<usize>; 2],
+    /// Whether each link between both ends is a path of it.
+    pub uses_all_links: bool,
     /// Its parameters.
     pub config: nc::Config,
 }

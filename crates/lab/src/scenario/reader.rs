@@ -293,7 +293,8 @@ impl Reader<'_> {
         let [near, far] = section.needed("behind")?.pair()?;
         let mut config = nc::Config::default();
         section.apply(&nc::PARAMETERS, &mut config)?;
-        Ok(Tunnel { ends, behind: [behind(&near)?, behind(&far)?], config })
+        let uses_all_links = flag(section, "all-links")?;
+        Ok(Tunnel { ends, behind: [behind(&near)?, behind(&far)?], uses_all_links, config })
     }
 
     fn tcpnc_tunnel(&self, section: &Section<'_>) -> Result<TcpncTunnel, Complaint> {

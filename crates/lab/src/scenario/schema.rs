@@ -258,6 +258,11 @@ fn tunnel() -> Shape {
         .parameters(&nc::PARAMETERS.describe(&[("tunnel", nc::Config::default())]))
         .needed("between", "The two ends.", pair(&node()))
         .needed("behind", "The nodes behind the first and the second.", pair(&nodes()))
+        .key(
+            "all-links",
+            "Whether each link between the two ends is a path of the tunnel.",
+            schema::flag(),
+        )
 }
 
 fn tcpnc_tunnel() -> Shape {

@@ -166,6 +166,9 @@ impl File<'_> {
             writeln!(f, "\n[[tunnel]]\nbetween = {}", self.names(tunnel.ends))?;
             let [near, far] = [0, 1].map(|side| self.names(tunnel.behind[side].iter().copied()));
             writeln!(f, "behind = [{near}, {far}]")?;
+            if tunnel.uses_all_links {
+                writeln!(f, "all-links = true")?;
+            }
             parameters(f, "", &nc::PARAMETERS, &nc::Config::default(), &tunnel.config)?;
         }
         for TcpncTunnel { ends, tcp, layer } in &self.0.tcpnc_tunnels {

@@ -356,6 +356,7 @@ impl World {
             Some(Service::Tunnel) => plan.tunnels.push(Tunnel {
                 ends: [near, far],
                 behind: [vec![source], vec![sink]],
+                uses_all_links: false,
                 config: nc::Config::default(),
             }),
             None => {}

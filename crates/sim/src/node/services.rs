@@ -51,9 +51,11 @@ impl Running {
         self.service.as_frames().is_some_and(|frames| frames.uses(interface))
     }
 
-    /// Where its datagrams go.
-    fn far_end(&mut self) -> Option<IpAddr> {
-        self.service.as_datagrams().map(|datagrams| datagrams.far_end())
+    /// Where its datagrams go, with the place of each far end.
+    fn far_ends(&mut self) -> impl Iterator<Item = (usize, IpAddr)> + use<> {
+        let ends = self.service.as_datagrams().map(|datagrams| datagrams.far_ends());
+        let places = ends.into_iter().flatten().enumerate();
+        places.filter_map(|(place, end)| Some((place, end?)))
     }
 }
 
@@ -156,8 +158,8 @@ impl Node {
         packet: PacketId,
     ) -> bool {
         for index in 0..self.services.running.len() {
-            let far_end = self.services.running[index].far_end();
-            let is_towards = far_end.is_some_and(|far| self.route(engine, far) == Some(next));
+            let mut far_ends = self.services.running[index].far_ends();
+            let is_towards = far_ends.any(|(_, far)| self.route(engine, far) == Some(next));
             let hook = Hook::Forward { is_towards };
             let service = &self.services.running[index].service;
             if service.claims(&hook, engine.packets.get(packet)) {
@@ -272,9 +274,7 @@ impl Node {
     /// interface may have another deadline now.
     pub fn touch_senders(&mut self, engine: &Engine, interface: usize) {
         for index in 0..self.services.running.len() {
-            let far_end = self.services.running[index].far_end();
-            let next = far_end.and_then(|far_end| self.route(engine, far_end));
-            let is_over = next.is_some_and(|next| next.interface == interface);
+            let is_over = self.has_far_end_over(engine, index, interface);
             self.services.running[index].is_touched |= is_over;
         }
     }

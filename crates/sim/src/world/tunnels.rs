@@ -1,6 +1,6 @@
 //! Services across several nodes: HBH among neighbours, and tunnels between two nodes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::entropy::Seeded;
@@ -10,7 +10,7 @@ use tunnel as nc;
 use tunnel::secure::{self, PrivateKey};
 
 use super::World;
-use crate::ids::{NodeId, TunnelId};
+use crate::ids::{LinkId, NodeId, TunnelId};
 use crate::node::service::hbh::Hbh;
 use crate::node::service::tunnel::{End, Keys, Tunnel, TunnelReport};
 use crate::transits::Transits;
@@ -38,12 +38,46 @@ impl World {
     /// each other, so add the routes between the nodes before. [`World::route_into_tunnel`] selects the traffic for
     /// the tunnel. `None` if a node has no address.
     pub fn add_tunnel(&mut self, a: NodeId, b: NodeId, config: nc::Config) -> Option<TunnelId> {
-        let id = TunnelId(self.tunnels.into());
-        let port = secure::PORT.checked_add(self.tunnels)?;
         let towards = self.address(b)?;
         let near = self.nodes[a.index()].source_for(&self.engine, towards)?;
         let far = self.nodes[b.index()].source_for(&self.engine, near)?;
-        let [near, far] = [near, far].map(|address| SocketAddr::new(address, port));
+        self.start_tunnel([a, b], &[[near, far]], config)
+    }
+
+    /// Builds a coded tunnel between the two nodes that all these links connect; each link is a path of the tunnel.
+    /// `None` without a link, or if they connect others.
+    pub fn add_tunnel_over(&mut self, links: &[LinkId], config: nc::Config) -> Option<TunnelId> {
+        let [a, b] = self.ends(*links.first()?).map(|port| self.node_of(port));
+        let mut paths = Vec::new();
+        for link in links {
+            let mut ends = self.ends(*link);
+            if self.node_of(ends[0]) == b {
+                ends.reverse();
+            }
+            if ends.map(|port| self.node_of(port)) != [a, b] {
+                return None;
+            }
+            let [near, far] = ends.map(|port| self.interface(port).addresses.first().copied());
+            let (near, far) = (near?, far?);
+            // The shortest way to an address of the other node may lead over another link.
+            for (port, towards) in [(ends[0], far), (ends[1], near)] {
+                self.add_route(port, Prefix::host(towards), None, 0);
+            }
+            paths.push([near, far]);
+        }
+        self.start_tunnel([a, b], &paths, config)
+    }
+
+    /// Starts the ends of a tunnel, which are at these addresses on each path.
+    fn start_tunnel(
+        &mut self,
+        [a, b]: [NodeId; 2],
+        paths: &[[IpAddr; 2]],
+        config: nc::Config,
+    ) -> Option<TunnelId> {
+        let id = TunnelId(self.tunnels.into());
+        let port = secure::PORT.checked_add(self.tunnels)?;
+        let with_port = |ends: &[IpAddr; 2]| ends.map(|address| SocketAddr::new(address, port));
         let far_end = self.name(b);
         let which = self.services::<Tunnel>(a).filter(|end| end.far_name() == far_end).count();
         let name = self.ends_name([a, b], which);
@@ -55,9 +89,13 @@ impl World {
         let (public_a, public_b) = (key_a.public_key(), key_b.public_key());
         let of_a = Keys { ours: key_a, theirs: public_b, entropy: at_a, is_caller: true };
         let of_b = Keys { ours: key_b, theirs: public_a, entropy: at_b, is_caller: false };
-        let ends = [(a, b, near, far, of_a), (b, a, far, near, of_b)];
-        for ((node, peer, local, remote, keys), rng) in ends.into_iter().zip(rngs) {
-            let end = End { id, node, local, remote, peer: self.name(peer).to_owned() };
+        for ((node, peer, keys), rng) in [(a, b, of_a), (b, a, of_b)].into_iter().zip(rngs) {
+            let turned = |ends: [SocketAddr; 2]| match ends {
+                [near, far] if node == a => [near, far],
+                [near, far] => [far, near],
+            };
+            let paths = paths.iter().map(with_port).map(turned).collect();
+            let end = End { id, node, paths, peer: self.name(peer).to_owned() };
             let tunnel = Tunnel::new(self.engine.now, end, keys, config, rng).ok()?;
             self.start(node, tunnel);
         }

@@ -116,7 +116,7 @@ impl Remote {
         }
         if heard.path == PathId::FIRST {
             self.consider(now, heard.from, local);
-        } else if heard.has_moved {
+        } else if heard.has_moved && self.further(heard.path) != Some(heard.from) {
             self.sessions.set_further(heard.path, heard.from);
             let (peer, path, endpoint) = (self.id, heard.path, heard.from);
             local.tell(Event::Further { peer, path, endpoint });

@@ -9,6 +9,7 @@ use base::time::{Time, earliest};
 
 use super::{MILLISECOND, datagram, secs};
 use crate::secure::OUTER_V4;
+use crate::silence::Silence;
 use crate::{Config, Event, PathId, Tunnel};
 
 /// A path in both directions: a queue before a link of some rate, then a delay; some datagrams get lost.
@@ -316,4 +317,17 @@ fn a_short_mtu_of_one_path_shortens_what_goes_by_all() {
     net.run(net.now + Duration::from_secs(2));
 
     assert!(net.out.len() - before > 6_000, "{}", net.out.len() - before);
+}
+
+#[test]
+fn a_timer_that_another_path_has_made_needless_begins_anew() {
+    let mut silence = Silence::new(Time::ZERO);
+    let wait = 100 * MILLISECOND;
+    silence.handle_sent(Time::ZERO);
+    silence.handle_timeout(Time::ZERO + wait);
+
+    silence.handle_nothing_awaited();
+    silence.handle_sent(secs(60));
+
+    assert!(silence.ends_at(wait).is_some_and(|at| at > secs(60)), "{silence:?}");
 }

@@ -182,15 +182,23 @@ pub trait Frames {
 
 /// A service that sends datagrams to another node.
 pub trait Datagrams {
-    /// Where they go.
-    fn far_end(&self) -> IpAddr;
+    /// Where they go, by each path.
+    fn far_ends(&self) -> FarEnds;
 
-    /// The next one of at most `mtu` octets, as late as can be: it is asked for when the interface towards the
-    /// far end has room. Services that send through [`Service::poll_packet`] have none.
-    fn poll_datagram(&mut self, _engine: &mut Engine, _mtu: usize) -> Option<PacketId> {
+    /// The next one to the far end at `place` of at most `mtu` octets, as late as can be: it is asked for when the
+    /// interface towards that far end has room. Services that send through [`Service::poll_packet`] have none.
+    fn poll_datagram(
+        &mut self,
+        _engine: &mut Engine,
+        _place: usize,
+        _mtu: usize,
+    ) -> Option<PacketId> {
         None
     }
 }
+
+/// The far ends of a service's paths.
+pub type FarEnds = [Option<IpAddr>; ::tunnel::PATHS];
 
 /// A routing protocol; packets without a route may be left to it until there is one.
 pub trait RouteFinder {

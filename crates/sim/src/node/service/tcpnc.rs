@@ -6,7 +6,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use base::ip::{FlowKey, Header, protocol};
 use base::rng::Rng;
@@ -17,7 +17,7 @@ use tcp::tcpnc::framing::{self, Deframer};
 use tcp::tcpnc::{self, wire};
 use tcp::{Connection, Event, State};
 
-use super::{Datagrams, Hook, Service, ServiceReport, Verdict, Way};
+use super::{Datagrams, FarEnds, Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::node::endpoint::{CodingReport, Endpoint};
 use crate::series::Series;
@@ -308,8 +308,9 @@ impl Service for Entry {
 }
 
 impl Datagrams for Entry {
-    fn far_end(&self) -> IpAddr {
-        self.end.remote.ip()
+    fn far_ends(&self) -> FarEnds {
+        let mut only = Some(self.end.remote.ip());
+        std::array::from_fn(|_| only.take())
     }
 }
 

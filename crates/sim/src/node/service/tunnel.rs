@@ -8,7 +8,7 @@
 //! What it sends are the octets of a gateway ([`tunnel::secure::wire`]): the two ends call each other,
 //! agree on keys, and seal. Only the secrets are not: they follow from the seed of the run.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::contract::Refused;
@@ -25,7 +25,7 @@ use tunnel::secure::{
 };
 use tunnel::{Event, PathId};
 
-use super::{Datagrams, Hook, Service, ServiceReport, Verdict, Way};
+use super::{Datagrams, FarEnds, Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::ids::{NodeId, TunnelId};
 use crate::node::stack::too_big;
@@ -33,6 +33,8 @@ use crate::node::stack::too_big;
 /// One end of a tunnel.
 pub struct Tunnel {
     end: End,
+    /// Whether this end calls the other, and opens the further paths.
+    is_caller: bool,
     config: nc::Config,
     rng: Rng,
     peers: Peers,
@@ -69,6 +71,9 @@ pub struct TunnelReport {
     /// The core's estimates of the path.
     #[serde(skip)]
     pub estimates: nc::Estimates,
+    /// What the core knows of each path.
+    #[serde(skip)]
+    pub paths: Vec<nc::OfPath>,
 }
 
 base::counters! {
@@ -101,8 +106,8 @@ base::counters! {
 pub(crate) struct End {
     pub(crate) id: TunnelId,
     pub(crate) node: NodeId,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
+    /// Where the ends are on each path: this one, and the other. There is at least one path.
+    pub(crate) paths: Vec<[SocketAddr; 2]>,
     /// The name of the node at the other end.
     pub(crate) peer: String,
 }
@@ -126,7 +131,7 @@ impl Tunnel {
         mut rng: Rng,
     ) -> Result<Self, Unusable> {
         let Keys { ours, theirs, entropy, is_caller } = keys;
-        let endpoint = is_caller.then_some(end.remote);
+        let endpoint = end.paths.first().map(|[_, far]| *far).filter(|_| is_caller);
         let peer = Peer {
             public_key: theirs,
             preshared_key: None,
@@ -136,8 +141,13 @@ impl Tunnel {
         };
         let spread = Rng::stream(rng.bits(), "secure");
         let mut peers = Peers::new(now, Duration::ZERO, &ours, &[], spread, Box::new(entropy))?;
+        let peer = peers.add_peer(now, &peer)?;
+        for (path, [_, far]) in PathId::all().zip(&end.paths).skip(1) {
+            peers.handle_further(peer, path, *far);
+        }
         Ok(Self {
-            peer: peers.add_peer(now, &peer)?,
+            is_caller,
+            peer,
             peers,
             end,
             config,
@@ -159,6 +169,7 @@ impl Tunnel {
             counters: self.counters,
             stats: core.map(nc::Tunnel::stats).unwrap_or_default(),
             estimates: core.map(nc::Tunnel::estimates).unwrap_or_default(),
+            paths: core.map(nc::Tunnel::paths).unwrap_or_default(),
         }
     }
 
@@ -238,7 +249,12 @@ impl Tunnel {
                 let is_marked = header.traffic_class & ecn::CE == ecn::CE;
                 let payload = &self.datagram[payload];
                 match self.session.as_mut().filter(|it| it.incarnation == incarnation) {
-                    Some(it) => it.core.handle_datagram(now, number, is_marked, payload),
+                    Some(it) => {
+                        it.core.handle_datagram(now, number, is_marked, payload);
+                        while let Some(mut carried) = it.core.poll_handshake() {
+                            self.peers.handle_carried(now, self.peer, &mut carried);
+                        }
+                    }
                     None => self.counters.unreadable += 1,
                 }
             }
@@ -291,21 +307,36 @@ impl Tunnel {
             Some(session) if !is_new => session.has_keys = true,
             session => {
                 let rng = Rng::stream(self.rng.bits(), "core");
-                let core = nc::Tunnel::new(now, self.config, rng);
+                let mut core = nc::Tunnel::new(now, self.config, rng);
+                let nc::Config { max_mtu, overhead, .. } = self.config;
+                for (path, _) in PathId::all().zip(&self.end.paths).skip(1) {
+                    if self.is_caller {
+                        core.open_path(now, path, [max_mtu, overhead], false);
+                    }
+                }
                 *session = Some(Session { core, incarnation, has_keys: true });
             }
         }
     }
 
-    /// Octets around a payload in an outer packet.
-    fn overhead(&self) -> usize {
-        if self.end.local.is_ipv4() { OUTER_V4 } else { OUTER_V6 }
+    fn is_v4(&self) -> bool {
+        self.end.paths.iter().all(|[local, _]| local.is_ipv4())
     }
 
-    /// Builds the next datagram: a handshake message, or a sealed datagram that fits an outer packet of
+    /// Octets around a payload in an outer packet.
+    fn overhead(&self) -> usize {
+        if self.is_v4() { OUTER_V4 } else { OUTER_V6 }
+    }
+
+    /// Builds the next datagram on a path: a handshake message, or a sealed datagram that fits an outer packet of
     /// `mtu` octets. Returns the DSCP of the outer packet; `None` if no datagram is due.
-    fn next_datagram(&mut self, now: Time, mtu: usize) -> Option<u8> {
-        if let Some(outgoing) = self.peers.poll_transmit(now) {
+    fn next_datagram(&mut self, now: Time, path: PathId, mtu: usize) -> Option<u8> {
+        if path == PathId::FIRST
+            && let Some(outgoing) = self.peers.poll_transmit(now)
+        {
+            if let Some(session) = self.session_mut() {
+                session.core.handle_handshake(&outgoing.datagram);
+            }
             self.datagram = outgoing.datagram;
             return Some(0);
         }
@@ -313,10 +344,10 @@ impl Tunnel {
             let overhead = self.overhead();
             let Self { session, datagram, peers, peer, counters, .. } = self;
             let session = session.as_mut().filter(|session| session.has_keys)?;
-            let transmit = session.core.poll_transmit(now, PathId::FIRST, datagram)?;
+            let transmit = session.core.poll_transmit(now, path, datagram)?;
             if datagram.len() + overhead > mtu {
                 counters.outer_too_big += 1;
-                session.core.handle_too_big(now, PathId::FIRST, datagram.len());
+                session.core.handle_too_big(now, path, datagram.len());
                 continue;
             }
             datagram.splice(0..0, [0; HEADER]);
@@ -328,18 +359,20 @@ impl Tunnel {
         }
     }
 
-    /// Whether a flow is the outer UDP flow sent by this end.
-    fn is_between(&self, flow: &FlowKey) -> bool {
+    /// The path of the outer UDP flow sent by this end; `None` if the flow is another.
+    fn path_of(&self, flow: &FlowKey) -> Option<PathId> {
         let source = SocketAddr::new(flow.source, flow.source_port);
         let destination = SocketAddr::new(flow.destination, flow.destination_port);
-        flow.protocol == protocol::UDP && (source, destination) == (self.end.local, self.end.remote)
+        let mut paths = self.end.paths.iter();
+        let place = paths.position(|ends| *ends == [source, destination])?;
+        PathId::new(place).filter(|_| flow.protocol == protocol::UDP)
     }
 }
 
 impl Service for Tunnel {
     fn claims(&self, hook: &Hook<'_>, _octets: &[u8]) -> bool {
         match hook {
-            Hook::Input { flow, .. } => self.is_between(&flow.reversed()),
+            Hook::Input { flow, .. } => self.path_of(&flow.reversed()).is_some(),
             Hook::Diverted
             | Hook::Forward { .. }
             | Hook::Postrouting { .. }
@@ -365,14 +398,12 @@ impl Service for Tunnel {
         octets: usize,
         error: Option<Error>,
     ) -> bool {
-        if !self.is_between(flow) {
-            return false;
-        }
-        let payload = octets.checked_sub(OUTER_V4).filter(|_| self.end.local.is_ipv4());
+        let Some(path) = self.path_of(flow) else { return false };
+        let payload = octets.checked_sub(OUTER_V4).filter(|_| self.is_v4());
         if let (Some(Error::TooBig { .. }), Some(payload)) = (error, payload)
             && let Some(session) = &mut self.session
         {
-            session.core.handle_too_big(now, PathId::FIRST, payload);
+            session.core.handle_too_big(now, path, payload);
         }
         true
     }
@@ -420,9 +451,9 @@ impl Service for Tunnel {
 }
 
 impl Datagrams for Tunnel {
-    fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {
-        let dscp = self.next_datagram(engine.now, mtu)?;
-        let End { local, remote, .. } = self.end;
+    fn poll_datagram(&mut self, engine: &mut Engine, place: usize, mtu: usize) -> Option<PacketId> {
+        let dscp = self.next_datagram(engine.now, PathId::new(place)?, mtu)?;
+        let [local, remote] = *self.end.paths.get(place)?;
         let outer = udp::Datagram { source: local, destination: remote, payload: &self.datagram };
         Some(engine.add(|octets| {
             outer.emit(octets);
@@ -430,8 +461,9 @@ impl Datagrams for Tunnel {
         }))
     }
 
-    fn far_end(&self) -> IpAddr {
-        self.end.remote.ip()
+    fn far_ends(&self) -> FarEnds {
+        let mut paths = self.end.paths.iter();
+        std::array::from_fn(|_| paths.next().map(|[_, far]| far.ip()))
     }
 }
 

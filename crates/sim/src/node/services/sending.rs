@@ -17,13 +17,15 @@ impl Node {
     /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
     /// routes on demand hears of the far end by it. What else the service has stays with the service.
     pub fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
-        let Some(far_end) = self.services.running[index].far_end() else { return };
+        let Some((place, far_end)) = self.services.running[index].far_ends().next() else { return };
         if !self.has_finder() || self.route(engine, far_end).is_some() {
             return;
         }
         let Some(mtu) = self.interfaces.iter().map(|it| it.config.mtu).min() else { return };
         let datagrams = self.services.running[index].service.as_datagrams();
-        let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, mtu)) else { return };
+        let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, place, mtu)) else {
+            return;
+        };
         self.counters.originated += 1;
         let Some(header) = self.parse(engine, packet) else { return };
         _ = self.route_packet(engine, &header, packet, Origin::Local);
@@ -112,18 +114,18 @@ impl Node {
         let all = self.services.running.len();
         for step in 0..all {
             let index = (self.services.turn + step) % all;
-            let Some(far_end) = self.services.running[index].far_end() else { continue };
-            let Some(next) = self.route(engine, far_end) else { continue };
-            if next.interface != interface {
-                continue;
-            }
-            let mtu = self.interfaces[interface].config.mtu;
-            let running = &mut self.services.running[index];
-            let datagrams = running.service.as_datagrams();
-            if let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, mtu)) {
-                running.is_touched = true;
-                self.services.turn = index + 1;
-                return Some((packet, next));
+            for (place, far_end) in self.services.running[index].far_ends() {
+                let next = self.route(engine, far_end);
+                let Some(next) = next.filter(|next| next.interface == interface) else { continue };
+                let mtu = self.interfaces[interface].config.mtu;
+                let running = &mut self.services.running[index];
+                let datagrams = running.service.as_datagrams();
+                if let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, place, mtu))
+                {
+                    running.is_touched = true;
+                    self.services.turn = index + 1;
+                    return Some((packet, next));
+                }
             }
         }
         None
@@ -146,12 +148,14 @@ impl Node {
 
     /// Whether a service sends over an interface.
     pub fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
-        let running = &mut self.services.running[index];
-        if running.uses(interface) {
-            return true;
-        }
-        let far_end = running.far_end();
-        let next = far_end.and_then(|far_end| self.route(engine, far_end));
-        next.is_some_and(|next| next.interface == interface)
+        self.services.running[index].uses(interface)
+            || self.has_far_end_over(engine, index, interface)
+    }
+
+    /// Whether the route to a far end of a service leads over an interface.
+    pub fn has_far_end_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
+        let mut far_ends = self.services.running[index].far_ends();
+        let mut nexts = far_ends.by_ref().filter_map(|(_, far_end)| self.route(engine, far_end));
+        nexts.any(|next| next.interface == interface)
     }
 }
