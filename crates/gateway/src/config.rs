@@ -47,7 +47,7 @@ pub(crate) use rules::NO_RULE;
 pub use rules::Rules;
 pub use s5066::S5066;
 pub use sar::Sar;
-pub use tunnel::{Endpoint, Keys, NoZone, Peer, Tunnel, Unusable};
+pub use tunnel::{Endpoint, Further, Keys, NoZone, Peer, Tunnel, Unusable};
 pub(crate) use tunnel::{InClear, have_everything, versions};
 
 /// A configuration that was checked.

@@ -195,6 +195,14 @@ pub static NO_ROUTE: Kind = Kind {
     follows: &["interface-missing", "listen-address-gone"],
     delay: LATER,
 };
+/// A further path to a peer cannot be used.
+pub static PATH: Kind = Kind {
+    code: "path-waiting",
+    severity: Severity::Medium,
+    meaning: "A further path to a peer waits for an interface, an address or a route.",
+    follows: &[],
+    delay: LATER,
+};
 /// The name of a peer has no address.
 pub static NAME: Kind = Kind {
     code: "name-unknown",
@@ -230,7 +238,7 @@ pub static MTU: Kind = Kind {
 };
 
 /// All kinds.
-pub static KINDS: [&Kind; 23] = [
+pub static KINDS: [&Kind; 24] = [
     &SERVICE,
     &INTERFACE,
     &MISSING,
@@ -250,6 +258,7 @@ pub static KINDS: [&Kind; 23] = [
     &FIREWALL,
     &REVERSE_PATH,
     &NO_ROUTE,
+    &PATH,
     &NAME,
     &SILENT,
     &DROPPED,

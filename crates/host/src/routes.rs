@@ -215,26 +215,45 @@ impl Routes {
         })
     }
 
+    /// Whether a route by an interface leads this node's own packets with a firewall mark to an address.
+    pub fn leads_by(&mut self, interface: u32, destination: IpAddr, mark: u32) -> bool {
+        let packets = Packets { mark, ..Packets::default() };
+        // As configured: without a route, the kernel sends by an interface that is asked for all the same.
+        let request = packets.request(destination, RTM_F_FIB_MATCH);
+        let request = request.with(libc::RTA_OIF, &interface.to_ne_bytes());
+        let mut next_hop = NextHop::Nowhere;
+        self.asked += 1;
+        let answer = self.netlink.ask(&request, |message| next_hop = parse(message, destination));
+        answer.is_ok() && next_hop != NextHop::Nowhere
+    }
+
     /// The next hop of this node's own packets to an address with a firewall mark.
     pub fn marked(&mut self, destination: IpAddr, mark: u32) -> NextHop {
         self.next_hop(destination, &Packets { mark, ..Packets::default() })
     }
 
     /// Octets of the longest packet for the first link towards an address, for packets with a firewall mark: the MTU
-    /// of the interface, or a smaller one of the route. Reports of routers about the path do not count, because
-    /// anybody can forge them.
+    /// of the interface, or a smaller one of the route; with `by`, of a route by the interface of this number. Reports of
+    /// routers about the path do not count, because anybody can forge them.
     ///
     /// # Errors
     /// When there is no route, or the kernel does not answer.
-    pub fn first_link_mtu(&mut self, to: SocketAddr, mark: u32) -> io::Result<usize> {
+    pub fn first_link_mtu(
+        &mut self,
+        to: SocketAddr,
+        by: Option<u32>,
+        mark: u32,
+    ) -> io::Result<usize> {
         let ip = to.ip().to_canonical();
+        let zone = match to {
+            SocketAddr::V6(to) => Some(to.scope_id()).filter(|zone| *zone != 0),
+            SocketAddr::V4(_) => None,
+        };
         let question = |flags: u32| {
             let request = Packets { mark, ..Packets::default() }.request(ip, flags);
-            match to {
-                SocketAddr::V6(to) if to.scope_id() != 0 => {
-                    request.with(libc::RTA_OIF, &to.scope_id().to_ne_bytes())
-                }
-                SocketAddr::V4(_) | SocketAddr::V6(_) => request,
+            match zone.or(by) {
+                Some(interface) => request.with(libc::RTA_OIF, &interface.to_ne_bytes()),
+                None => request,
             }
         };
         let mut interface = None;

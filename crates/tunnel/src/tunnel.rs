@@ -43,6 +43,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
 const JUMBO: usize = 9_216;
+/// Octets of a reply to a probe.
+const REPLY: usize = 2;
 /// Replies to probes that wait to be sent, at most; the oldest gives way. A round has seven probes.
 const PROBE_REPLIES: usize = 8;
 /// Datagrams of handshakes that wait, at most.
@@ -1316,8 +1318,10 @@ impl Tunnel {
         wants_report: bool,
         out: &mut Vec<u8>,
     ) -> Transmit {
-        let extras = self.extras(now, at, 0);
-        let understands = if body == Body::Empty { self.understanding.show(now) } else { None };
+        let shows = body == Body::Empty;
+        // A report goes without the reply to a probe as long as it has to show what we understand.
+        let extras = self.extras(now, at, if shows { 0 } else { REPLY });
+        let understands = if shows { self.understanding.show(now) } else { None };
         Message { wants_report, understands, body, ..extras }.emit(out);
         let transmit = self.account(now, at, out, Carried::Other, false);
         if wants_report {

@@ -1,6 +1,7 @@
 //! Reads the section `tunnel`: the peers of the coded tunnel, and the networks behind each peer.
 
 mod endpoint;
+mod further;
 mod listen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use super::{addresses, device, device_schema, either, file, some};
 use crate::keys::{self, BadKeyFile, KeyFile};
 
 pub use endpoint::{Endpoint, NoZone};
+pub use further::Further;
 pub(crate) use listen::versions;
 
 /// The tunnel of a gateway, to all its peers.
@@ -66,6 +68,8 @@ pub struct Peer {
     pub endpoint: Option<Endpoint>,
     /// Networks behind the peer: packets to these networks go to it, and packets from it have their addresses.
     pub routes: Vec<Prefix>,
+    /// The further paths to it, in their order.
+    pub paths: Vec<Further>,
     /// Time without packets of ours after which we send a keepalive.
     pub keepalive: Option<Duration>,
     /// The parameters of the tunnel to this peer.
@@ -356,6 +360,8 @@ fn peer(
         Ok(Some(path))
     });
     let endpoint = either(section, "endpoint", None, |it| endpoint::read(it, listen).map(Some));
+    let whole = endpoint.as_ref().ok().map(Option::as_ref);
+    let paths = further::read(section, whole, listen);
     let routes =
         section.needed("routes").and_then(|entry| each(&some(&entry, MAX_ROUTES)?, network));
     let keepalive =
@@ -364,7 +370,7 @@ fn peer(
     let applied = section.apply(&PARAMETERS, &mut parameters);
     let (name, public_key, preshared_key) = (name?, public_key?, preshared_key?);
     let (endpoint, routes, keepalive) = (endpoint?, routes?, keepalive?);
-    let previous_public_key = previous_public_key?;
+    let (previous_public_key, paths) = (previous_public_key?, paths?);
     applied?;
     Ok(Peer {
         name,
@@ -373,6 +379,7 @@ fn peer(
         preshared_key,
         endpoint,
         routes,
+        paths,
         keepalive,
         parameters,
     })
@@ -415,6 +422,11 @@ pub(crate) fn schema() -> Shape {
             "routes",
             "The networks behind the peer, and its own addresses.",
             schema::list(schema::prefix(), 1, MAX_ROUTES),
+        )
+        .key(
+            "path",
+            "The further paths to the peer, in the order of both ends.",
+            schema::list(further::schema().table(), 1, further::MAX_PATHS),
         )
         .key("keepalive", "Silence after which a keepalive is sent.", schema::of_kind(&KEEPALIVE))
         .parameters(&PARAMETERS.describe(&[("tunnel", nc::Config::default())]));

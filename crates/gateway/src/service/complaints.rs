@@ -15,6 +15,7 @@ pub enum Subject {
     ConnectionKilled,
     Device,
     Firewall,
+    FurtherPath,
     HandshakeUnknown,
     HelloForged,
     KeyDiffers,
@@ -107,7 +108,8 @@ impl Subject {
             | Self::Unreadable
             | Self::VersionDiffers => 1,
             // A search for the MTU of one path tells each longer packet that passes.
-            Self::PathChanged => 10,
+            // There are several paths.
+            Self::FurtherPath | Self::PathChanged => 10,
             Self::ClientTurnedAway
             | Self::Device
             | Self::Firewall

@@ -210,7 +210,7 @@ impl Udp {
                 Err(Errno::EINTR) => {}
                 // The address is not this host's any more, or there is no route from it.
                 Err(Errno::EADDRNOTAVAIL | Errno::EINVAL | Errno::ENETUNREACH)
-                    if outbox.runs[outbox.next].head.is_bound() =>
+                    if outbox.runs[outbox.next].head.is_bound() && !outbox.keeps_source =>
                 {
                     outbox.lose_source();
                 }
@@ -325,6 +325,9 @@ pub struct Outbox {
     pub refused: u64,
     /// Octets of the shortest datagram refused as too long.
     pub too_big: Option<usize>,
+    /// Whether datagrams that the kernel refuses to send from where they should leave are lost, instead of sent from
+    /// elsewhere.
+    pub keeps_source: bool,
     /// Whether the kernel refused the given source, and so chose the source itself.
     pub has_lost_source: bool,
 }
@@ -350,6 +353,7 @@ impl Default for Outbox {
             is_segmenting: true,
             refused: 0,
             too_big: None,
+            keeps_source: false,
             has_lost_source: false,
         }
     }

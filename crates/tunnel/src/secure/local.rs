@@ -13,7 +13,7 @@ use super::guard::cookie_key;
 use super::keys::{PrivateKey, PublicKey};
 use super::mac::{is_mac, mac_key};
 use super::open::Table;
-use super::wire::MAC;
+use super::wire::{Datagram, MAC};
 use super::{Incarnation, PeerId};
 use crate::PathId;
 
@@ -33,6 +33,14 @@ pub struct Outgoing {
     pub datagram: Vec<u8>,
     /// Asks for another port of ours than the peer's datagrams leave from otherwise.
     pub fresh: Option<Fresh>,
+}
+
+impl Outgoing {
+    /// Whether it belongs to a handshake; other datagrams are keepalives.
+    #[must_use]
+    pub fn is_handshake(&self) -> bool {
+        Datagram::parse(&self.datagram).is_ok_and(|it| it.is_handshake())
+    }
 }
 
 /// A call to be sent from a port not used before: an address translator on the way may have a dead mapping for the

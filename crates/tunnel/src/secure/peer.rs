@@ -189,6 +189,12 @@ impl Remote {
         self.endpoint
     }
 
+    /// The first path leads to the peer at this address. Datagrams of that path from where it was heard are no news.
+    pub fn handle_first(&mut self, endpoint: SocketAddr) {
+        self.endpoint = Some(endpoint);
+        self.sessions.set_first(endpoint);
+    }
+
     /// A further path leads to the peer at this address.
     pub fn handle_further(&mut self, path: PathId, endpoint: SocketAddr) {
         self.sessions.set_further(path, endpoint);

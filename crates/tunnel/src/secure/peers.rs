@@ -223,10 +223,7 @@ impl Peers {
     /// path leads. Anything else is dropped, and counted.
     pub fn handle_carried(&mut self, now: Time, peer: PeerId, datagram: &mut [u8]) {
         let endpoint = self.endpoint(peer);
-        let is_handshake = matches!(
-            Datagram::parse(datagram),
-            Ok(Datagram::Call(_) | Datagram::Answer(_) | Datagram::Cookie(_))
-        );
+        let is_handshake = Datagram::parse(datagram).is_ok_and(|it| it.is_handshake());
         match endpoint.filter(|_| is_handshake) {
             Some(endpoint) => drop(self.handle_datagram(now, endpoint, datagram)),
             None => self.local.table().note(|totals| totals.count(Dropped::Malformed)),
@@ -264,6 +261,12 @@ impl Peers {
     /// A further path leads to the peer at this address, until the peer is heard from another one there.
     pub fn handle_further(&mut self, peer: PeerId, path: PathId, endpoint: SocketAddr) {
         self.let_act(peer, |remote, _| remote.handle_further(path, endpoint));
+    }
+
+    /// The first path leads to the peer at this address, though the peer was heard elsewhere: it may have called or
+    /// answered by another path while this one was broken.
+    pub fn handle_first(&mut self, peer: PeerId, endpoint: SocketAddr) {
+        self.let_act(peer, |remote, _| remote.handle_first(endpoint));
     }
 
     /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless

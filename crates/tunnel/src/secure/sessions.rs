@@ -216,6 +216,13 @@ impl Sessions {
         }
     }
 
+    /// What is sealed for the first path goes to this address.
+    pub fn set_first(&self, endpoint: SocketAddr) {
+        if let Some(life) = &self.life {
+            life.outbound.set_endpoint(PathId::FIRST, endpoint);
+        }
+    }
+
     /// The peer is at this address on a further path.
     pub fn set_further(&mut self, path: PathId, endpoint: SocketAddr) {
         self.further[path.index()] = Some(endpoint);

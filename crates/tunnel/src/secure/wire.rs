@@ -201,6 +201,11 @@ impl<'a> Datagram<'a> {
         };
         read.ok_or(Malformed::Length { kind, have: octets.len() })
     }
+
+    /// Whether it belongs to a handshake.
+    pub fn is_handshake(&self) -> bool {
+        matches!(self, Self::Call(_) | Self::Answer(_) | Self::Cookie(_))
+    }
 }
 
 impl Sealed {

@@ -331,3 +331,15 @@ fn a_timer_that_another_path_has_made_needless_begins_anew() {
 
     assert!(silence.ends_at(wait).is_some_and(|at| at > secs(60)), "{silence:?}");
 }
+
+#[test]
+fn a_path_opens_though_nothing_is_carried() {
+    let mut net = Net::new(&[Line::new(0, 1e9), Line::new(0, 1e9)]);
+    net.ends[0].handle_quiet(net.now);
+    net.ends[0].handle_path_changed(net.now, path(1), 1_500, OUTER_V4);
+    net.ends[0].open_path(net.now, path(1), [1_500, OUTER_V4], false);
+
+    net.run(secs(12));
+
+    assert!(net.ends.iter().all(|end| end.paths()[1].serves), "{:?}", net.ends[0].paths());
+}

@@ -21,6 +21,7 @@ mod routes;
 mod status;
 mod storm;
 mod timed;
+mod uplinks;
 
 use std::fs;
 use std::ops::Range;

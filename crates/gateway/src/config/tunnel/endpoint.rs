@@ -1,7 +1,7 @@
 //! The endpoint of a peer: an address, or a name with its current addresses.
 
 use std::fmt;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use ::tunnel::secure::PORT;
 use base::dns::Name;
@@ -37,6 +37,16 @@ impl Endpoint {
             Self::Address(address) => Some(*address),
             Self::Name(..) => None,
             Self::Zoned(..) => self.located().ok().flatten(),
+        }
+    }
+
+    /// The IP address, if it is one and no name.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(address.ip().to_canonical()),
+            Self::Name(..) => None,
+            Self::Zoned(ip, ..) => Some((*ip).into()),
         }
     }
 

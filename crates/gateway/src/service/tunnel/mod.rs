@@ -16,6 +16,7 @@ mod errors;
 mod fresh;
 mod inward;
 mod last_heard;
+mod paths;
 mod sockets;
 mod state;
 mod status;
@@ -48,6 +49,7 @@ use inward::Inward;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use paths::Finder;
 use sockets::Sockets;
 use state::{Questions, Rejected, State};
 use tracing::{debug, info, warn};
@@ -90,6 +92,7 @@ struct Tunnel {
     shared: Arc<Shared>,
     inward: Inward,
     watch: Watch,
+    finder: Finder,
     /// The outward thread, and the thread that asks for names.
     others: [Second; 2],
 }
@@ -192,12 +195,15 @@ impl Tunnel {
             counters: Counters::default(),
         });
         shared.look_beside(&config);
+        let mut finder = Finder::open().context("cannot ask the kernel")?;
+        finder.follow(&shared);
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
         let names = Names::new(Arc::clone(&shared), setup.seed);
         let names = Second::start("names", setup, Arc::clone(&shared.asker), names)?;
-        Ok(Self { config, private_key, shared, inward, watch, others: [outward, names] })
+        let others = [outward, names];
+        Ok(Self { config, private_key, shared, inward, watch, finder, others })
     }
 
     /// Puts back routes and rules that somebody has removed, and learns this host's addresses when they change.
@@ -212,6 +218,7 @@ impl Tunnel {
         if outcome.has_addresses {
             self.shared.learn_own();
         }
+        self.finder.follow(&self.shared);
         Ok(())
     }
 }
@@ -384,7 +391,13 @@ fn behind(
     mtu: u32,
     mut endpoints: BTreeSet<IpAddr>,
 ) -> DeviceRoutes {
-    let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
+    let of_peer = |peer: &config::Peer| {
+        let further = peer.paths.iter().filter_map(|path| path.endpoint.as_ref()?.address());
+        further
+            .chain(peer.endpoint.as_ref().and_then(config::Endpoint::address))
+            .collect::<Vec<_>>()
+    };
+    let called = config.peers.iter().flat_map(of_peer);
     endpoints.extend(called.map(|endpoint| endpoint.ip().to_canonical()));
     DeviceRoutes {
         owner: Owner::Tunnel,
@@ -1066,6 +1079,7 @@ impl Tunnel {
         }
         self.config = config.clone();
         self.shared.look_beside(config);
+        self.finder.follow(&self.shared);
         Ok(Reload::Taken(changes))
     }
 
@@ -1163,15 +1177,19 @@ fn core_config(
     limit: Option<usize>,
     parameters: nc::Config,
 ) -> nc::Config {
-    let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
     let first_link =
-        |endpoint| linux::routes::Routes::open()?.first_link_mtu(endpoint, MARK.value());
+        |endpoint| linux::routes::Routes::open()?.first_link_mtu(endpoint, None, MARK.value());
     let max_mtu = endpoint
         .and_then(|endpoint| first_link(endpoint).ok())
         .map_or(parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
         .min(JUMBO);
-    let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
+    let overhead = endpoint.map_or(OUTER_V4, overhead);
     nc::Config { max_mtu, overhead, ..parameters }
+}
+
+/// Octets that a datagram to an address has around its payload.
+fn overhead(to: SocketAddr) -> usize {
+    if to.is_ipv6() { OUTER_V6 } else { OUTER_V4 }
 }
 
 /// Octets of the longest outer packet that is tried.

@@ -166,6 +166,30 @@ impl Sockets {
         Some(Way { socket, source: None, interface: None })
     }
 
+    /// Whether a socket is at this address alone.
+    pub fn is_at(&self, address: IpAddr) -> bool {
+        self.all[..self.listening()].iter().any(|socket| socket.at.ip() == address)
+    }
+
+    /// The way to an address from an address of this host, by an interface; `None` if no answer would arrive.
+    pub fn way_from(
+        &self,
+        to: SocketAddr,
+        source: Option<IpAddr>,
+        interface: Option<u32>,
+    ) -> Option<Way> {
+        let listening = &self.all[..self.listening()];
+        let place = |takes: &dyn Fn(&Socket) -> bool| {
+            let serves = |socket: &Socket| socket.udp.versions()[usize::from(to.is_ipv6())];
+            listening.iter().position(|socket| serves(socket) && takes(socket))
+        };
+        let is_its = |socket: &Socket| Some(socket.at.ip()) == source;
+        let is_any = |socket: &Socket| socket.at.ip().is_unspecified();
+        let is_left = |_: &Socket| source.is_none() && interface.is_none();
+        let socket = place(&is_its).or_else(|| place(&is_any)).or_else(|| place(&is_left))?;
+        Some(Way { socket, source, interface })
+    }
+
     /// Sends the datagrams in `outbox`; returns whether all are gone. Otherwise the socket has to be waited for, and
     /// datagrams for other sockets wait as well.
     pub fn send(&self, socket: usize, outbox: &mut Outbox) -> bool {

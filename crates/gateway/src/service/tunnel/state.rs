@@ -9,22 +9,25 @@ use base::dns::{Failure, Name};
 use base::ip::Prefix;
 use base::rng::Rng;
 use base::time::{Time, earliest};
+use host::MARK;
 use tracing::field::display;
 use tracing::{info, warn};
 use tunnel as nc;
 use tunnel::secure::{
-    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, PublicKey, Routes, Sealer,
-    Trouble, Unusable,
+    self, Fresh, Incarnation, Incoming, OVERHEAD, Outgoing, PeerId, Peers, PublicKey, Routes,
+    Sealer, Trouble, Unusable,
 };
-use tunnel::{Event, PathId, Tunnel};
+use tunnel::{Event, PATHS, PathId, Tunnel};
 
 use super::super::complaints::{Complaints, Subject};
-use super::core_config;
 use super::fresh::{From, Ports};
+use super::paths::{Found, Wanted};
 use super::sockets::Way;
 use super::transmit::{Batch, Sending};
 use super::waiting::Waiting;
+use super::{core_config, overhead};
 use crate::config::{self, Endpoint};
+use crate::linux;
 
 /// How long a peer never heard may take before senders are told that the peer is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
@@ -76,6 +79,8 @@ pub struct Link {
     /// The number of the fresh port of the last call since the peer was heard.
     fresh: u64,
     session: Option<Session>,
+    /// The paths to the peer, by their places.
+    paths: [OfPath; PATHS],
     /// Packets for the peer while there are no keys.
     waiting: Waiting,
     is_ready: bool,
@@ -104,6 +109,36 @@ pub struct Session {
     is_up: bool,
     /// Whether the peer owes an answer.
     is_silent: bool,
+}
+
+/// A path to a peer. Of the first one, only the octets are noted here.
+#[derive(Debug, Default)]
+pub struct OfPath {
+    /// How it can be used, or why it has to wait; `None` for a path that the peer opens.
+    found: Option<Result<Found, String>>,
+    /// By which its datagrams leave.
+    way: Option<Way>,
+    /// The address that the session's core knows of.
+    told: Option<SocketAddr>,
+    /// Octets of outer packets sent there, and received.
+    octets: [u64; 2],
+}
+
+impl OfPath {
+    /// By which its datagrams leave; not for the first one.
+    pub fn way(&self) -> Option<Way> {
+        self.way
+    }
+
+    /// Why it has to wait for something of this host.
+    pub fn why(&self) -> Option<&str> {
+        self.found.as_ref()?.as_ref().err().map(String::as_str)
+    }
+
+    /// Octets of datagrams sent there, and received.
+    pub fn octets(&self) -> [u64; 2] {
+        self.octets
+    }
 }
 
 /// Why a packet from the device was not taken.
@@ -166,6 +201,7 @@ impl State {
             elsewhere: None,
             fresh: 0,
             session: None,
+            paths: Default::default(),
             waiting: Waiting::default(),
             is_ready: false,
             due: None,
@@ -294,6 +330,10 @@ impl State {
             return false;
         };
         session.core.handle_datagram(now, number, is_marked, payload);
+        let carried: Vec<_> = std::iter::from_fn(|| session.core.poll_handshake()).collect();
+        if let Some(path) = PathId::of(number) {
+            link.paths[path.index()].octets[1] += (payload.len() + OVERHEAD) as u64;
+        }
         if std::mem::take(&mut session.is_silent) {
             link.since = now;
             if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
@@ -301,6 +341,10 @@ impl State {
             }
         }
         self.make_ready(peer.index());
+        for mut datagram in carried {
+            self.peers.handle_carried(now, peer, &mut datagram);
+            self.collect(now, None);
+        }
         true
     }
 
@@ -308,10 +352,10 @@ impl State {
         self.peers.handle_heard(now, heard);
     }
 
-    /// The kernel refused a datagram of a payload of `len` octets.
-    pub fn handle_too_big(&mut self, now: Time, peer: PeerId, len: usize) {
+    /// The kernel refused a datagram of a payload of `len` octets on a path to a peer.
+    pub fn handle_too_big(&mut self, now: Time, (peer, path): (PeerId, PathId), len: usize) {
         if let Some(session) = self.session_mut(peer) {
-            session.core.handle_too_big(now, PathId::FIRST, len);
+            session.core.handle_too_big(now, path, len);
             self.make_ready(peer.index());
         }
     }
@@ -382,14 +426,25 @@ impl State {
                 link.due = None;
                 continue;
             };
-            let is_all = batch.fill(|out| session.core.poll_transmit(now, PathId::FIRST, out));
-            link.due = session.core.next_timeout();
-            let sealer = session.sealer.clone();
-            let sending = Sending { peer: link.peer, sealer, way: link.way };
-            if !is_all {
-                self.make_ready(position);
+            let mut in_turn = session.core.in_turn();
+            let mut filled = None;
+            while let Some(path) = in_turn.next() {
+                let is_all = batch.fill(|out| session.core.poll_transmit(now, path, out));
+                if !batch.is_empty() {
+                    filled = Some((path, is_all && in_turn.next().is_none()));
+                    break;
+                }
             }
-            if !batch.is_empty() {
+            link.due = session.core.next_timeout();
+            if let Some((path, is_all)) = filled {
+                let of_path = &mut link.paths[path.index()];
+                of_path.octets[0] += batch.octets();
+                let way = if path == PathId::FIRST { link.way } else { of_path.way };
+                let sealer = session.sealer.clone();
+                let sending = Sending { peer: link.peer, path, sealer, way };
+                if !is_all {
+                    self.make_ready(position);
+                }
                 return Some(sending);
             }
         }
@@ -420,8 +475,10 @@ impl State {
 
     /// Where all peers are sent to, or are called.
     pub fn endpoints(&self) -> BTreeSet<IpAddr> {
+        let further = self.links().flat_map(|link| &link.config.paths);
+        let further = further.filter_map(|path| path.endpoint.as_ref()?.ip());
         let endpoints = self.links().flat_map(|link| self.peers.endpoints(link.peer));
-        endpoints.map(|endpoint| endpoint.ip().to_canonical()).collect()
+        endpoints.map(|endpoint| endpoint.ip().to_canonical()).chain(further).collect()
     }
 
     /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
@@ -520,9 +577,12 @@ impl State {
                         session.core.handle_path_changed(now, PathId::FIRST, max_mtu, overhead);
                     }
                     self.make_ready(peer.index());
+                    self.part(peer);
                 }
             }
-            secure::Event::Further { .. } => {}
+            secure::Event::Further { peer, path, endpoint } => {
+                self.handle_further(now, peer, path, endpoint);
+            }
             secure::Event::Expired { peer } => {
                 if let Some(link) = self.link_mut(peer) {
                     if let Some(left_out) = link.complaints.admit(now, Subject::PeerExpired) {
@@ -606,8 +666,10 @@ impl State {
                     is_up: true,
                     is_silent: false,
                 });
+                link.paths.iter_mut().for_each(|path| path.told = None);
             }
         }
+        link.open_paths(now);
         self.unready += link.waiting.expire(now, link.patience());
         if let Some(session) = &mut link.session {
             // What a core refuses, it counts.
@@ -636,7 +698,23 @@ impl State {
                 }
                 self.note_mtu();
             }
-            Event::Path { .. } => {}
+            Event::Path { path, serves } => {
+                let number = path.index();
+                let peer = &link.config.name;
+                let endpoint = self.peers.further(link.peer, path).map(display);
+                match link.complaints.admit(now, Subject::FurtherPath) {
+                    Some(left_out) if serves => {
+                        info!(%peer, path = number, endpoint, left_out, "another path serves");
+                    }
+                    Some(left_out) => info!(
+                        %peer, path = number, endpoint, left_out,
+                        "a path serves no more: the others go on without it"
+                    ),
+                    None => {}
+                }
+                let peer = link.peer;
+                self.part(peer);
+            }
             Event::PathDown => {
                 if let Some(left_out) = link.complaints.admit(now, Subject::PathDown) {
                     let endpoint = link.endpoint.map(display);
@@ -742,12 +820,27 @@ impl State {
         }
     }
 
-    /// Notes our address at which a genuine datagram of a peer arrived.
+    /// Notes our address at which genuine data of a peer arrived, on the path that its number says.
+    pub fn note_way_of(&mut self, peer: PeerId, number: u64, from: SocketAddr, way: Way) {
+        match PathId::of(number) {
+            Some(PathId::FIRST) => self.note_way(peer, from, way),
+            Some(path) => self.note_further_way(peer, path, from, way),
+            None => {}
+        }
+    }
+
+    /// Notes our address at which a genuine datagram of a peer arrived on the first path.
     pub fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
         let is_there = self.peers.endpoint(peer) == Some(from);
         let is_asked = !is_there && self.peers.asked(peer) == Some(from);
         match self.link_mut(peer) {
-            Some(link) if is_there => link.way = Some(way.by_routes()),
+            Some(link) if is_there => match link.rival(way) {
+                // The first path has another way, which routes know.
+                Some(path) if link.serves(path) => {}
+                // While no other path works, the first one goes by this way, whatever routes say.
+                Some(_) => link.way = Some(way),
+                None => link.way = Some(way.by_routes()),
+            },
             // An address translator lets the question pass only where the peer sends to. A route to a network that the
             // address is in may lead into a tunnel; the datagram did not come from there.
             Some(link) if is_asked => link.elsewhere = Some((from, way)),
@@ -773,6 +866,9 @@ impl State {
     /// datagram arrived.
     fn collect(&mut self, now: Time, came: Option<(SocketAddr, Way)>) {
         while let Some(outgoing) = self.peers.poll_transmit(now) {
+            if came.is_none_or(|(from, _)| from != outgoing.to) && outgoing.is_handshake() {
+                self.send_by_others(&outgoing);
+            }
             let from = match (came, outgoing.fresh) {
                 (_, Some(fresh)) => self.fresh(now, fresh),
                 (Some((from, way)), None) if from == outgoing.to => {
@@ -800,6 +896,169 @@ impl State {
         let is_there = |link: &&Link| self.peers.endpoint(link.peer) == Some(address);
         let is_asked = |link: &&Link| self.peers.asked(link.peer) == Some(address);
         self.links().find(is_there).or_else(|| self.links().find(is_asked))
+    }
+}
+
+// The further paths: where each leaves from, and what they do for the first one.
+
+impl State {
+    /// The further paths that are configured, each with where the peer is.
+    pub fn wanted_paths(&self) -> Vec<Wanted> {
+        let of_link = |link: &Link| {
+            let (peer, to) = (link.peer, self.peers.endpoint(link.peer));
+            let numbered = PathId::all().skip(1).zip(link.config.paths.clone());
+            numbered.map(move |(path, config)| Wanted { peer, path, config, to })
+        };
+        self.links().flat_map(of_link).collect()
+    }
+
+    /// A further path can be used so now, or why it has to wait.
+    pub fn handle_found(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        path: PathId,
+        found: Result<Found, String>,
+    ) {
+        let limit = self.max_mtu.unwrap_or(super::JUMBO);
+        let found = found.map(|it| Found { max_mtu: it.max_mtu.min(limit), ..it });
+        let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
+        let of_path = &mut link.paths[path.index()];
+        if of_path.found.as_ref() == Some(&found) {
+            return;
+        }
+        of_path.way = found.as_ref().ok().map(|found| found.way);
+        if let Ok(Found { to, .. }) = &found {
+            self.peers.handle_further(peer, path, *to);
+            self.are_endpoints_new = true;
+            of_path.told = None;
+        }
+        of_path.found = Some(found);
+        link.open_paths(now);
+        self.make_ready(peer.index());
+    }
+
+    /// The peer is heard on a further path at another address than before.
+    fn handle_further(&mut self, now: Time, peer: PeerId, path: PathId, endpoint: SocketAddr) {
+        self.are_endpoints_new = true;
+        let limit = self.max_mtu;
+        let Some(link) = self.link_mut(peer) else { return };
+        let told = link.paths[path.index()].told.replace(endpoint);
+        if told != Some(endpoint)
+            && let Some(session) = &mut link.session
+        {
+            let config = core_config(Some(endpoint), limit, link.config.parameters);
+            let nc::Config { max_mtu, overhead, .. } = config;
+            session.core.handle_path_changed(now, path, max_mtu, overhead);
+        }
+        self.make_ready(peer.index());
+    }
+
+    /// Notes where data of a path arrived that the peer opens: answers leave from there, and by the same interface if
+    /// a route leads there.
+    fn note_further_way(&mut self, peer: PeerId, path: PathId, from: SocketAddr, way: Way) {
+        let is_there = self.peers.further(peer, path) == Some(from);
+        let Some(link) = self.link_mut(peer) else { return };
+        let of_path = &mut link.paths[path.index()];
+        let is_same = |known: Way| (known.socket, known.source) == (way.socket, way.source);
+        if !is_there || of_path.found.is_some() || of_path.way.is_some_and(is_same) {
+            return;
+        }
+        let leads = |by: &u32| {
+            let routes = linux::routes::Routes::open();
+            routes.is_ok_and(|mut it| it.leads_by(*by, from.ip().to_canonical(), MARK.value()))
+        };
+        of_path.way = Some(Way { interface: way.interface.filter(leads), ..way });
+    }
+
+    /// Sends a datagram of a handshake by other paths as well if the first one is broken: sealed if another path serves,
+    /// and as it is while the peer is not heard at all.
+    fn send_by_others(&mut self, outgoing: &Outgoing) {
+        let leads = |link: &&Link| self.peers.endpoints(link.peer).any(|it| it == outgoing.to);
+        let Some(peer) = self.links().find(leads).map(|link| link.peer) else { return };
+        let is_first = self.peers.endpoint(peer) == Some(outgoing.to);
+        let Some(link) = self.links.get_mut(peer.index()).and_then(Option::as_mut) else { return };
+        let is_heard = link.is_heard();
+        if let Some(session) = link.session.as_mut().filter(|_| is_heard) {
+            if is_first {
+                session.core.handle_handshake(&outgoing.datagram);
+                self.make_ready(peer.index());
+            }
+            return;
+        }
+        for of_path in &link.paths {
+            if let Some(Ok(Found { to, way, .. })) = of_path.found {
+                let copy = Outgoing { to, ..outgoing.clone() };
+                self.control.push_back((copy, From::Usual(Some(way))));
+            }
+        }
+    }
+
+    /// Gives the first path back to where it is configured to lead, if it has borrowed the way of another one that
+    /// serves by now.
+    fn part(&mut self, peer: PeerId) {
+        let Some(link) = self.link_mut(peer) else { return };
+        let lent = link.way.and_then(|way| link.rival(way));
+        if lent.is_some_and(|path| link.serves(path)) {
+            link.way = None;
+        }
+        let own = match &link.naming {
+            Some(naming) => naming.addresses.first().copied(),
+            None => link.keys.endpoint,
+        };
+        let Some(at) = link.endpoint.filter(|at| own.is_some_and(|own| own != *at)) else { return };
+        let is_lent = PathId::all().skip(1).any(|path| {
+            let is_its =
+                matches!(&link.paths[path.index()].found, Some(Ok(found)) if found.to == at);
+            is_its && link.serves(path)
+        });
+        if is_lent && let Some(own) = own {
+            link.endpoint = Some(own);
+            self.peers.handle_first(peer, own);
+        }
+    }
+}
+
+impl Link {
+    /// Opens the configured paths that the session's core does not know yet.
+    fn open_paths(&mut self, now: Time) {
+        let Some(session) = self.session.as_mut().filter(|session| session.has_keys) else {
+            return;
+        };
+        for (path, config) in PathId::all().skip(1).zip(&self.config.paths) {
+            let of_path = &mut self.paths[path.index()];
+            let Some(Ok(Found { to, max_mtu, .. })) = of_path.found else { continue };
+            if of_path.told.is_some() {
+                continue;
+            }
+            of_path.told = Some(to);
+            // The answer shows whether the peer knows further paths; an idle tunnel would not learn that.
+            session.core.handle_quiet(now);
+            let mtus = [max_mtu, overhead(to)];
+            // Nothing of what was learnt by another way counts.
+            session.core.handle_path_changed(now, path, mtus[0], mtus[1]);
+            session.core.open_path(now, path, mtus, config.is_backup);
+        }
+    }
+
+    /// The further path that has the interface, or else the address, of a way.
+    fn rival(&self, way: Way) -> Option<PathId> {
+        PathId::all().skip(1).find(|path| {
+            let Some(Ok(Found { way: its, .. })) = &self.paths[path.index()].found else {
+                return false;
+            };
+            match (its.interface, its.source) {
+                (Some(interface), _) => way.interface == Some(interface),
+                (None, Some(source)) => way.source == Some(source),
+                (None, None) => false,
+            }
+        })
+    }
+
+    /// Whether a path serves.
+    fn serves(&self, path: PathId) -> bool {
+        let known = self.core().map(Tunnel::paths).unwrap_or_default();
+        known.get(path.index()).is_some_and(|it| it.serves)
     }
 }
 
@@ -894,6 +1153,11 @@ impl Link {
     /// The way by which the peer sends, while the peer is heard.
     pub fn way(&self) -> Option<Way> {
         self.way
+    }
+
+    /// The paths to the peer, by their places.
+    pub fn paths(&self) -> &[OfPath; PATHS] {
+        &self.paths
     }
 
     /// The core of the session, if any.
@@ -1066,6 +1330,7 @@ mod tests {
                 preshared_key: None,
                 endpoint: None,
                 routes: Vec::new(),
+                paths: Vec::new(),
                 keepalive: None,
                 parameters: nc::Config::default(),
             };

@@ -1,6 +1,6 @@
 //! Reports the state of the tunnels to an operator.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::counter::Counter;
@@ -9,7 +9,7 @@ use host::IN_CLEAR;
 use host::fault::{self, Fault};
 use serde::Serialize;
 use tunnel::secure;
-use tunnel::{Estimates, Stats};
+use tunnel::{Estimates, PathId, Stats};
 
 use super::sockets::Sockets;
 use super::state::{Link, Naming};
@@ -34,6 +34,9 @@ struct Status<'a> {
     sessions: u64,
     #[serde(flatten)]
     path: Path,
+    /// Each path, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    paths: Vec<OnePath>,
     redundancy: f64,
     #[serde(flatten)]
     left: Left,
@@ -80,6 +83,29 @@ struct Path {
     path_mtu: usize,
 }
 
+/// One of several paths.
+#[derive(Serialize)]
+struct OnePath {
+    /// Its place; 0 is the path that routes choose.
+    path: usize,
+    state: &'static str,
+    /// Why it has to wait.
+    waits_for: Option<String>,
+    /// The configured interface.
+    interface: Option<String>,
+    /// Our address there, or the configured one.
+    local: Option<IpAddr>,
+    endpoint: Option<SocketAddr>,
+    is_backup: bool,
+    rtt_ms: f64,
+    rate_bit_s: f64,
+    loss: f64,
+    loss_in: f64,
+    mtu: usize,
+    octets_sent: u64,
+    octets_received: u64,
+}
+
 /// Losses after repair: what was given up, for each source, since the session began.
 #[derive(Serialize)]
 struct Left {
@@ -105,6 +131,7 @@ impl Shared {
         for link in state.links() {
             let status = status(now, state.peers(), &self.sockets, link);
             faults.extend(nameless(&status));
+            faults.extend(status.paths.iter().filter_map(|path| waiting(status.peer, path)));
             note(&status, &mut samples);
             tunnels.push(status);
         }
@@ -123,6 +150,13 @@ fn nameless(status: &Status<'_>) -> Option<Fault> {
     );
     let fault = Fault { peer: Some(peer.to_owned()), ..Fault::new(&fault::NAME, said) };
     (status.state != "up").then_some(fault)
+}
+
+/// The fault that a path has to wait for something of this host.
+fn waiting(peer: &str, path: &OnePath) -> Option<Fault> {
+    let OnePath { path, waits_for: Some(why), .. } = path else { return None };
+    let said = format!("path {path} to the peer {peer} waits: {why}");
+    Some(Fault { peer: Some(peer.to_owned()), ..Fault::new(&fault::PATH, said) })
 }
 
 fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Link) -> Status<'a> {
@@ -164,12 +198,61 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
             whole,
             path_mtu,
         },
+        paths: paths(peers, sockets, link),
         redundancy: redundancy(&stats),
         left: left(&stats),
         mtu: core.map_or(0, tunnel::Tunnel::mtu),
         stats,
         handshakes: peers.stats(peer),
     }
+}
+
+/// The paths to a peer, if there are several: those of the session, and those that are configured.
+fn paths(peers: &secure::Peers, sockets: &Sockets, link: &Link) -> Vec<OnePath> {
+    let known = link.core().map(tunnel::Tunnel::paths).unwrap_or_default();
+    let configured = &link.config().paths;
+    let count = known.len().max(configured.len() + 1);
+    if count == 1 {
+        return Vec::new();
+    }
+    let has_other = known.iter().any(|it| it.serves && !it.is_backup);
+    let of_path = |path: PathId| {
+        let known = known.get(path.index());
+        let noted = &link.paths()[path.index()];
+        let config = path.index().checked_sub(1).and_then(|place| configured.get(place));
+        let is_first = path == PathId::FIRST;
+        let state = match known {
+            _ if noted.why().is_some() => "waiting",
+            None => "no session",
+            Some(it) if !it.is_proved => "not proved",
+            Some(it) if !it.serves => "silent",
+            Some(it) if it.is_backup && has_other => "backup",
+            Some(_) => "serves",
+        };
+        let way = if is_first { link.way() } else { noted.way() };
+        let local = way.map(|way| sockets.local(way).ip()).filter(|ip| !ip.is_unspecified());
+        let [octets_sent, octets_received] = noted.octets();
+        OnePath {
+            path: path.index(),
+            state,
+            waits_for: noted.why().map(str::to_owned),
+            interface: config.and_then(|config| config.interface.clone()),
+            local: local.or(config.and_then(|config| config.local)),
+            endpoint: match path {
+                PathId::FIRST => peers.endpoint(link.peer()),
+                _ => peers.further(link.peer(), path),
+            },
+            is_backup: known.map_or(config.is_some_and(|it| it.is_backup), |it| it.is_backup),
+            rtt_ms: known.map_or(0.0, |it| rounded(it.rtt.as_secs_f64() * 1e3, 3)),
+            rate_bit_s: known.map_or(0.0, |it| rounded(it.rate, 0)),
+            loss: known.map_or(0.0, |it| rounded(it.loss, 4)),
+            loss_in: known.map_or(0.0, |it| rounded(it.loss_in, 4)),
+            mtu: known.map_or(0, |it| it.mtu),
+            octets_sent,
+            octets_received,
+        }
+    };
+    PathId::all().take(count).map(of_path).collect()
 }
 
 /// The same as samples.

@@ -1,8 +1,8 @@
 //! From the cores to the socket.
 
 use base::ip::ecn;
-use tunnel::Transmit;
 use tunnel::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
+use tunnel::{PathId, Transmit};
 
 use super::Shared;
 use super::sockets::Way;
@@ -15,8 +15,8 @@ const QUANTUM: usize = 64;
 #[derive(Default)]
 pub struct Transmitter {
     outbox: Outbox,
-    /// Whose datagrams are in the outbox.
-    peer: Option<PeerId>,
+    /// Whose datagrams are in the outbox, and of which path.
+    whose: Option<(PeerId, PathId)>,
     /// The place of the socket for these datagrams.
     socket: usize,
     plain: Batch,
@@ -34,8 +34,9 @@ pub struct Batch {
 /// Whose datagrams were filled into a batch.
 pub struct Sending {
     pub peer: PeerId,
+    pub path: PathId,
     pub sealer: Sealer,
-    /// Where they leave from, if the peer is heard.
+    /// Where they leave from: on the first path if the peer is heard, on a further one if it can be used.
     pub way: Option<Way>,
 }
 
@@ -47,6 +48,11 @@ impl Batch {
 
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
+    }
+
+    /// Octets of the datagrams, once sealed.
+    pub fn octets(&self) -> u64 {
+        self.octets.len() as u64
     }
 
     /// Takes what a core has ready, up to a quantum; whether that was all.
@@ -89,13 +95,13 @@ impl Transmitter {
     fn flush(&mut self, shared: &Shared) -> bool {
         let is_sent = shared.sockets.send(self.socket, &mut self.outbox);
         shared.counters.datagrams_refused.add(std::mem::take(&mut self.outbox.refused));
-        if let (Some(len), Some(peer)) = (self.outbox.too_big.take(), self.peer) {
+        if let (Some(len), Some(whose)) = (self.outbox.too_big.take(), self.whose) {
             let mut state = shared.state();
             let now = shared.now();
-            state.handle_too_big(now, peer, len.saturating_sub(OVERHEAD));
+            state.handle_too_big(now, whose, len.saturating_sub(OVERHEAD));
         }
         if std::mem::take(&mut self.outbox.has_lost_source)
-            && let Some(peer) = self.peer
+            && let Some((peer, _)) = self.whose
         {
             shared.state().lose_way(peer);
         }
@@ -106,10 +112,11 @@ impl Transmitter {
     }
 
     fn seal(&mut self, shared: &Shared, sending: Sending) {
-        let Sending { peer, mut sealer, way } = sending;
+        let Sending { peer, path, mut sealer, way } = sending;
         let mut chosen = None;
         let now = shared.now();
-        self.peer = Some(peer);
+        self.whose = Some((peer, path));
+        self.outbox.keeps_source = path != PathId::FIRST;
         let memory = self.outbox.memory();
         // The outbox is empty: its memory becomes what was filled, and the other way round.
         std::mem::swap(memory, &mut self.plain.octets);
@@ -119,7 +126,10 @@ impl Transmitter {
             match sealer.seal(now, transmit.number, &mut self.outbox.memory()[start..end]) {
                 // They all go to where the peer is; if it has moved meanwhile, the kernel may refuse the rest.
                 Ok(to) => {
-                    chosen = chosen.or_else(|| shared.sockets.way(to, way));
+                    chosen = chosen.or_else(|| match path {
+                        PathId::FIRST => shared.sockets.way(to, way),
+                        _ => way,
+                    });
                     match chosen {
                         Some(Way { socket, source, interface }) => {
                             self.socket = socket;
