@@ -118,6 +118,8 @@ pub struct OfPath {
     found: Option<Result<Found, String>>,
     /// By which its datagrams leave.
     way: Option<Way>,
+    /// By which data came last, on a path that the peer opens.
+    came: Option<Way>,
     /// The address that the session's core knows of.
     told: Option<SocketAddr>,
     /// Octets of outer packets sent there, and received.
@@ -960,10 +962,10 @@ impl State {
         let is_there = self.peers.further(peer, path) == Some(from);
         let Some(link) = self.link_mut(peer) else { return };
         let of_path = &mut link.paths[path.index()];
-        let is_same = |known: Way| (known.socket, known.source) == (way.socket, way.source);
-        if !is_there || of_path.found.is_some() || of_path.way.is_some_and(is_same) {
+        if !is_there || of_path.found.is_some() || of_path.came == Some(way) {
             return;
         }
+        of_path.came = Some(way);
         let leads = |by: &u32| {
             let routes = linux::routes::Routes::open();
             routes.is_ok_and(|mut it| it.leads_by(*by, from.ip().to_canonical(), MARK.value()))
