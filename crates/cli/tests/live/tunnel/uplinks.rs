@@ -192,6 +192,9 @@ fn a_tunnel_comes_up_by_the_second_uplink_and_takes_the_first_when_it_is_there()
 
     net.set("eth1", "up");
     net.expect(0, 0, "serves", BACK);
+    // The far end sends there once it has asked whether the near end is there.
+    let has_moved = |net: &Uplinks| net.tunnel(1)["endpoint"] == "10.9.1.1:51900";
+    assert!(wait_until(BACK, || has_moved(&net)), "{}", net.tunnel(1));
     net.set("eth2", "down");
     let gap = longest_gap(&transfer, Duration::from_secs(3));
     transfer.end();
