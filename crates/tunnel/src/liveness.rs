@@ -16,6 +16,8 @@ use base::time::{Time, earliest};
 
 /// The time between two probes of a silent peer.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// The least time between two probes of a peer that is heard.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// After this time and so many round trips without an answer the peer counts as silent.
 const LEAST_SILENCE: Duration = Duration::from_secs(2);
 const SILENT_ROUND_TRIPS: u32 = 4;
@@ -26,8 +28,9 @@ pub struct Liveness {
     /// The silence after which a peer counts as lost.
     dead_after: Duration,
     state: State,
-    /// When the peer is probed next.
+    /// When the peer is probed next, and when it was last.
     ask_at: Option<Time>,
+    asked_at: Option<Time>,
     /// Whether the peer is doubted, and that was told.
     is_doubted: bool,
     /// Whether it counts as silent.
@@ -45,7 +48,14 @@ enum State {
 
 impl Liveness {
     pub fn new(dead_after: Duration) -> Self {
-        Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false, is_silent: false }
+        Self {
+            dead_after,
+            state: State::Heard,
+            ask_at: None,
+            asked_at: None,
+            is_doubted: false,
+            is_silent: false,
+        }
     }
 
     /// Something was received from the peer; returns whether the path was down before.
@@ -99,11 +109,18 @@ impl Liveness {
         self.ask_at = earliest(self.ask_at, Some(now));
     }
 
+    /// Probes the peer though it is heard, because no report has come; but seldom.
+    pub fn ask_again(&mut self, now: Time) {
+        let soonest = self.asked_at.map_or(now, |at| at + ASK_AGAIN);
+        self.ask_at = earliest(self.ask_at, Some(now.max(soonest)));
+    }
+
     /// Whether the peer must be probed now; the next probe is then scheduled.
     pub fn poll_question(&mut self, now: Time) -> bool {
         let is_due = self.ask_at.is_some_and(|at| at <= now);
         if is_due {
             self.ask_at = Some(now + ASK_INTERVAL);
+            self.asked_at = Some(now);
         }
         is_due
     }

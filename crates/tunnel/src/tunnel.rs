@@ -419,6 +419,7 @@ impl Tunnel {
             self.join(at);
             if self.paths.len() > 1 {
                 self.try_poor(now, at);
+                self.measure(now, at);
             }
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
@@ -653,6 +654,9 @@ impl Tunnel {
             }
             self.note_serving(at);
         }
+        if self.paths.len() > 1 {
+            self.measure(now, at);
+        }
     }
 
     /// Takes a report about path `at`; `horizons` says what had come by the other paths.
@@ -874,6 +878,15 @@ impl Tunnel {
         } else if now.since(*path.poor_since.get_or_insert(now)) >= POOR_FOR && path.serves() {
             path.poor_since = None;
             self.sender.restart_loss(path.id);
+        }
+    }
+
+    /// Asks for a report on a path that carries no data before one comes: its round trip is not known, or nothing came by
+    /// it in time. What the peer asks there by itself is no report.
+    fn measure(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        if path.has_joined && (path.silence.is_on() || path.known_rtt().is_none()) {
+            path.liveness.ask_again(now);
         }
     }
 
