@@ -1,12 +1,13 @@
-//! Remembers the networks next to this host. Were one gone, packets for it that a tunnel has brought here would leave by
-//! a default route, in clear.
+//! Remembers the networks next to this host. If one goes away, packets that a tunnel brings for it would follow the
+//! default route, in clear; they are dropped instead.
 //!
 //! ```text
 //!   tunnel ─▶ gateway ─ eth1 ─▶ everywhere else: the default route leads here, so eth1 is an uplink
 //!                └───── lan0 ─▶ 10.50.0.0/24: once lan0 is down, no packets for it leave by eth1
 //! ```
 //! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered: another uplink may take
-//! their place. Where somebody has a route by an uplink to a network, or to a part of it, packets follow the route.
+//! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
+//! route, packets follow the route.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -118,7 +119,9 @@ impl Beside {
                     let names = interfaces(message).into_iter().filter_map(links::existing_name);
                     names.for_each(|name| self.note_uplink(name));
                 }
-                if self.has_part(&route.to) {
+                if self.has_part(&route.to)
+                    || !is_default(&route) && self.within(&route.to).next().is_some()
+                {
                     self.change();
                 }
             }
@@ -171,8 +174,15 @@ impl Beside {
         for is_v6 in [false, true] {
             let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
                 let route = Found::parse(message).filter(is_of_others);
-                let to = route.map(|it| it.to).filter(|to| self.has_part(to));
-                found.extend(to.filter(|_| interfaces(message).into_iter().any(is_uplink)));
+                let Some(route) = route.filter(|_| interfaces(message).into_iter().any(is_uplink))
+                else {
+                    return;
+                };
+                if self.has_part(&route.to) {
+                    found.push(route.to);
+                } else if !is_default(&route) {
+                    found.extend(self.within(&route.to));
+                }
             });
             led.extend(entry::or_no_table(found)?);
         }
@@ -184,6 +194,14 @@ impl Beside {
         let wider = self.lengths.range(..=its.bits());
         let wider = wider.filter_map(|bits| Prefix::new(its.address(), *bits).ok());
         wider.into_iter().any(|it| self.networks.contains_key(&it.network()))
+    }
+
+    /// The networks that are parts of this one.
+    fn within(&self, wider: &Prefix) -> impl Iterator<Item = Prefix> {
+        self.networks
+            .keys()
+            .filter(|it| wider.bits() < it.bits() && wider.contains(it.address()))
+            .copied()
     }
 
     fn note_uplink(&mut self, name: String) {
@@ -319,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_to_part_of_a_network_is_a_change_and_no_other_route() {
+    fn a_route_to_part_of_a_network_or_to_a_wider_one_is_a_change_and_no_other_route() {
         let mut beside = Beside::default();
         beside.note_address((1, "10.50.0.1".parse().unwrap(), 24));
         let before = beside.changes();
@@ -330,8 +348,9 @@ mod tests {
         };
 
         let counts = [(16, [10, 50, 0, 0]), (24, [10, 51, 0, 0]), (24, [10, 50, 0, 0])];
-        assert_eq!(counts.map(|(bits, to)| concerns(bits, to)), [0, 0, 1]);
-        assert_eq!(concerns(32, [10, 50, 0, 9]), 2);
+        assert_eq!(counts.map(|(bits, to)| concerns(bits, to)), [1, 1, 2]);
+        assert_eq!(concerns(32, [10, 50, 0, 9]), 3);
+        assert_eq!(concerns(1, [0, 0, 0, 0]), 3, "a default route leads there anyway");
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //!     no question, answer b ─────────▶                the address of who opened is proved
 //! ```
 //!
-//! Whoever answers has received the question, or was told of it by somebody who has: a peer that writes the address of
-//! a third party into its datagrams has not. To an address that is not proved goes no more than one datagram of this
+//! Only who receives at an address can answer the question sent there. A peer that forges a third party's address cannot.
+//! To an address that is not proved goes no more than one datagram of this
 //! length for each that comes from there (compare RFC 9000, 8 and 9.3).
 
 use std::time::Duration;
@@ -76,11 +76,11 @@ impl Proving {
         self.question.is_none()
     }
 
-    /// A message of so many octets came. Where the address is not proved, the peer seems not to know: our question, or its
-    /// answer, was lost.
+    /// A message of so many octets came. If the address is still not proved, our question or its answer was lost: what came
+    /// lets us ask again.
     pub fn handle_heard(&mut self, octets: usize) {
         if self.question.is_some() {
-            self.credit = (self.credit + octets).min(MOST_CREDIT);
+            self.credit = (self.credit + octets.min(MESSAGE)).min(MOST_CREDIT);
         }
     }
 
@@ -111,7 +111,7 @@ impl Proving {
         Some(Proof { is_backup, question: self.question.unwrap_or(NONE), answer })
     }
 
-    /// Whether so much has come from where we do not ask by ourselves that we may ask.
+    /// Whether enough octets came from the address that we may ask there once more.
     fn has_credit(&self) -> bool {
         self.ask_at.is_none() && self.credit >= MESSAGE
     }

@@ -75,6 +75,8 @@ struct Flight {
     /// What each datagram from sequence `start` on carried. Those before have arrived or are lost.
     log: VecDeque<Carried>,
     start: u64,
+    /// One past the greatest sequence that a report has told as received. A timeout may have moved `start` beyond.
+    told: u64,
     /// How many sources and equations are in the log.
     sources: u32,
     equations: u32,
@@ -120,6 +122,8 @@ struct View {
 /// The part of a report about sources, with full numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerView<'a> {
+    /// The path that the report is about.
+    pub path: PathId,
     /// One past the greatest sequence received on each path; `None` for a path of which the report says nothing.
     pub horizons: [Option<u64>; PATHS],
     pub first_missing: u64,
@@ -162,8 +166,11 @@ impl Sender {
         if is_beyond || report.end > self.end() || report.first_missing > report.end {
             return Err(Impossible);
         }
-        let is_old = told().any(|(flight, told)| told.is_some_and(|at| at < flight.start));
-        if is_old || is_over {
+        // What a timeout has counted as lost on another path is old in every report until that path is heard again.
+        let own = &self.flights[report.path.index()];
+        let is_own_old = report.horizons[report.path.index()].is_some_and(|at| at < own.start);
+        let is_old = told().any(|(flight, told)| told.is_some_and(|at| at < flight.told));
+        if is_own_old || is_old || is_over {
             // The report was on its way when a timeout counted all as lost, was overtaken by one on another path, or is
             // too much work. Its acknowledgement still counts.
             self.acknowledge(report.first_missing);
@@ -171,6 +178,7 @@ impl Sender {
             return Ok(());
         }
         for (flight, told) in self.flights.iter_mut().zip(report.horizons) {
+            flight.told = flight.told.max(told.unwrap_or(0));
             flight.forget_before(told.unwrap_or(0));
         }
         self.acknowledge(report.first_missing);

@@ -71,6 +71,8 @@ pub struct Tunnel {
     config: Config,
     stats: Stats,
     events: VecDeque<Event>,
+    /// Whether the driver was told last that the peer is silent on all paths.
+    was_down: bool,
     /// The latest time that the driver passed in.
     seen: Time,
 
@@ -92,7 +94,7 @@ pub struct Tunnel {
     // The peer and the paths to it, by their places; the first is always there.
     understanding: Understanding,
     paths: Vec<Path>,
-    /// Datagrams of handshakes that go by a further path, and that came by one; of each the newest [`HANDSHAKES`].
+    /// Datagrams of handshakes to send by a further path, and received by one: the newest [`HANDSHAKES`] of each.
     handshakes: [VecDeque<Vec<u8>>; 2],
     /// What the questions to the peer about its further addresses are made of, and how many there were.
     secret: [u8; 32],
@@ -110,7 +112,7 @@ struct Path {
     /// Octets of an outer packet that the local interface takes, and octets that the driver adds to a datagram.
     max_mtu: usize,
     overhead: usize,
-    /// Whether it serves only while no other does: by our configuration, and by the peer's.
+    /// Whether it serves only while no other does: by our configuration, by the peer's.
     is_backup: [bool; 2],
     proving: Proving,
     /// Whether it carries data: its address is proved, and its MTU is known.
@@ -184,6 +186,7 @@ impl Tunnel {
         Self {
             stats: Stats::default(),
             events: VecDeque::new(),
+            was_down: false,
             seen: now,
             queue,
             recorder: Recorder::default(),
@@ -362,6 +365,7 @@ impl Tunnel {
                 path.has_joined = false;
             }
         });
+        self.note_down();
         self.note_serving(at);
     }
 
@@ -387,7 +391,9 @@ impl Tunnel {
     /// Takes a datagram of a handshake that is on its way to where the first path leads. It goes by another path as well
     /// if the first one does not serve: keys end, and the first path may be away for longer.
     pub fn handle_handshake(&mut self, datagram: &[u8]) {
-        if self.best() != PathId::FIRST.index() && !self.is_down() {
+        if self.best() == PathId::FIRST.index() || self.is_down() {
+            self.handshakes[0].clear();
+        } else {
             push_newest(&mut self.handshakes[0], datagram);
         }
     }
@@ -433,11 +439,7 @@ impl Tunnel {
         for at in 0..self.paths.len() {
             if self.paths[at].liveness.handle_timeout(now) {
                 self.note_serving(at);
-                if self.is_down() {
-                    self.events.push_back(Event::PathDown);
-                    self.queue.clear();
-                    self.stats.inner.refused_down += u64::from(self.recorder.drop_cut());
-                }
+                self.note_down();
             }
         }
     }
@@ -618,6 +620,7 @@ impl Tunnel {
             // The first measurement.
             path.liveness.ask(now);
         }
+        self.note_down();
         self.join(at);
     }
 
@@ -632,6 +635,23 @@ impl Tunnel {
         self.note_serving(at);
     }
 
+    /// Tells the driver if the peer is silent on all paths from now on, or on some path no more.
+    fn note_down(&mut self) {
+        let is_down = self.is_down();
+        match (std::mem::replace(&mut self.was_down, is_down), is_down) {
+            (false, true) => {
+                self.events.push_back(Event::PathDown);
+                self.queue.clear();
+                self.stats.inner.refused_down += u64::from(self.recorder.drop_cut());
+            }
+            (true, false) => {
+                self.events.push_back(Event::PathUp);
+                self.understanding.handle_path_up();
+            }
+            (false, false) | (true, true) => {}
+        }
+    }
+
     /// Tells the driver if a further path has begun to serve, or serves no more.
     fn note_serving(&mut self, at: usize) {
         let path = &mut self.paths[at];
@@ -643,15 +663,11 @@ impl Tunnel {
 
     /// Something was received from the peer, so the path works.
     fn handle_heard(&mut self, now: Time, at: usize) {
-        let was_down = self.is_down();
         let path = &mut self.paths[at];
         path.mtu.handle_heard(now);
         if path.liveness.handle_heard() {
             path.silence.handle_path_up(now);
-            if was_down && !self.is_down() {
-                self.events.push_back(Event::PathUp);
-                self.understanding.handle_path_up();
-            }
+            self.note_down();
             self.note_serving(at);
         }
         if self.paths.len() > 1 {
@@ -659,7 +675,7 @@ impl Tunnel {
         }
     }
 
-    /// Takes a report about path `at`; `horizons` says what had come by the other paths.
+    /// Takes a report about path `at`; `horizons` has the newest number that the peer had received on each other path.
     fn handle_report(&mut self, now: Time, at: usize, report: &Report, horizons: &[(u8, u32)]) {
         let path = &self.paths[at];
         let newest = expand(report.newest, 32, path.next);
@@ -681,6 +697,7 @@ impl Tunnel {
         }
         let first_missing = expand(report.first_missing, 24, self.sender.floor());
         let view = PeerView {
+            path: id,
             horizons: ends,
             first_missing,
             end: first_missing + u64::from(report.extent),
@@ -1388,7 +1405,7 @@ impl Tunnel {
             .filter_map(|(id, newest)| Some((u8::try_from(id.index()).ok()?, newest)))
             .collect();
         if !extras.horizons.is_empty() {
-            // What slower paths still bring is missing all the time: no report is due for that alone.
+            // Sources still under way on slower paths look missing; that alone makes no report due.
             soonest = soonest.max(now + reporter::longest_wait(rtt));
         }
         let ripe_at = ripe_at.map(|at| at.max(soonest));

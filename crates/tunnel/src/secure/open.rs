@@ -98,10 +98,14 @@ impl Opener {
         let key = self.key(now, sealed.index)?;
         let path = sealed.path;
         let counted = {
-            let heard = lock(key.inbound.heard(path));
-            let counted = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
-            heard.window.check(counted)?;
-            counted
+            let check = |heard: &HeardOf| {
+                let counted = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
+                heard.window.check(counted).map(|()| counted)
+            };
+            match key.inbound.known(path) {
+                Some(heard) => check(&lock(heard)),
+                None => check(&HeardOf::nothing()),
+            }?
         };
         if counted >= END_OF_NUMBERS {
             return Err(Dropped::Forged);
@@ -314,6 +318,12 @@ impl Inbound {
         Arc::new(Self { incarnation, first, further, activity })
     }
 
+    /// What was heard by a path; `None` if nothing was by any further one.
+    fn known(&self, path: PathId) -> Option<&Mutex<HeardOf>> {
+        let Some(place) = path.index().checked_sub(1) else { return Some(&self.first) };
+        self.further.get().map(|further| &further[place])
+    }
+
     /// What was heard by a path.
     fn heard(&self, path: PathId) -> &Mutex<HeardOf> {
         let Some(place) = path.index().checked_sub(1) else { return &self.first };
@@ -330,6 +340,11 @@ impl Inbound {
     pub fn expect(&self, number: u64) {
         let mut heard = lock(&self.first);
         heard.hint = heard.hint.max(number);
+    }
+
+    /// The next datagram of a path is news, wherever it comes from.
+    pub fn forget_endpoint(&self, path: PathId) {
+        lock(self.heard(path)).endpoint = None;
     }
 
     /// The peer is known to be at this address: datagrams from there are no news.

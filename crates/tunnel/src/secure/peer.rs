@@ -22,7 +22,7 @@ use super::sessions::{Agreed, Sessions};
 use super::stats::{Dropped, Stats};
 use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
 use super::{Incarnation, PeerId};
-use crate::PathId;
+use crate::{PATHS, PathId};
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
@@ -30,6 +30,8 @@ const REKEY_JITTER: Duration = Duration::from_secs(5);
 const CHECK: Duration = Duration::from_secs(5);
 /// Data unanswered for so long are a reason to call: the peer may have lost its keys.
 const SILENCE: Duration = Duration::from_secs(15);
+/// Moves of a peer on its further paths that are believed in a second.
+const MOVES: u32 = 5;
 /// Addresses at most where a peer may be called.
 const MAX_ENDPOINTS: usize = 16;
 
@@ -67,6 +69,10 @@ pub struct Remote {
     configured: Vec<SocketAddr>,
     keepalive: Option<Duration>,
     endpoint: Option<SocketAddr>,
+    /// Where further paths lead by our configuration; the first place is empty.
+    further: [Option<SocketAddr>; PATHS],
+    /// How many more moves on further paths are believed.
+    moves: Budget,
     activity: Arc<Activity>,
     /// The incarnation by which the peer knows our present life; drawn when it is first told.
     own_incarnation: Option<Incarnation>,
@@ -90,6 +96,8 @@ impl Remote {
             configured: peer.endpoint.into_iter().collect(),
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
+            further: [None; PATHS],
+            moves: Budget::per_second(now, MOVES),
             sessions: Sessions::new(id, Arc::clone(&activity)),
             activity,
             own_incarnation: None,
@@ -116,7 +124,17 @@ impl Remote {
         }
         if heard.path == PathId::FIRST {
             self.consider(now, heard.from, local);
-        } else if heard.has_moved && self.further(heard.path) != Some(heard.from) {
+        } else if heard.has_moved
+            && self.further[heard.path.index()].is_none()
+            && self.further(heard.path) != Some(heard.from)
+        {
+            // A path of our configuration leads where that says, wherever somebody sends from.
+            if !self.moves.spend(now) {
+                // Its next datagram is news again.
+                self.stats.moves_unchecked += 1;
+                inbound.forget_endpoint(heard.path);
+                return true;
+            }
             self.sessions.set_further(heard.path, heard.from);
             let (peer, path, endpoint) = (self.id, heard.path, heard.from);
             local.tell(Event::Further { peer, path, endpoint });
@@ -189,7 +207,8 @@ impl Remote {
         self.endpoint
     }
 
-    /// The first path leads to the peer at this address. Datagrams of that path from where it was heard are no news.
+    /// The first path leads to the peer at this address, even if the peer was last heard elsewhere: while the path was
+    /// broken, it may have called by another. This leaves unchanged where the peer was heard.
     pub fn handle_first(&mut self, endpoint: SocketAddr) {
         self.endpoint = Some(endpoint);
         self.sessions.set_first(endpoint);
@@ -197,6 +216,7 @@ impl Remote {
 
     /// A further path leads to the peer at this address.
     pub fn handle_further(&mut self, path: PathId, endpoint: SocketAddr) {
+        self.further[path.index()] = Some(endpoint);
         self.sessions.set_further(path, endpoint);
     }
 
@@ -205,9 +225,10 @@ impl Remote {
         self.sessions.further()[path.index()]
     }
 
-    /// Where it is, by all paths, and where it may be called.
+    /// Where it is by the first path, and where it may be called. Where it says by itself that a further path leads is
+    /// none of them: nobody has proved that.
     pub fn endpoints(&self) -> impl Iterator<Item = SocketAddr> {
-        let further = self.sessions.further().iter().flatten().copied();
+        let further = self.further.iter().flatten().copied();
         self.endpoint.into_iter().chain(self.configured.iter().copied()).chain(further)
     }
 

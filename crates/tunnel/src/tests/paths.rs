@@ -244,6 +244,23 @@ fn a_path_that_dies_costs_two_round_trips_of_the_other_and_no_packet() {
 }
 
 #[test]
+fn losses_are_made_good_by_the_path_that_is_left() {
+    let mut net = Net::new(&[Line::new(20, 10e6), Line::new(30, 10e6)]);
+    net.open();
+    net.fill(4e6, net.now + Duration::from_secs(3));
+    net.lines[0].loss = 1.0;
+    net.lines[1].loss = 0.1;
+    net.fill(4e6, net.now + Duration::from_secs(20));
+    net.run(net.now + Duration::from_secs(3));
+
+    let stats = net.ends[0].stats();
+    let shed = stats.inner.queue_dropped;
+    assert_eq!(net.out.len() as u64 + shed, u64::from(net.sent), "{stats:?}");
+    assert_eq!(stats.sent.sources_expired, 0);
+    assert!(shed < 20, "{shed}");
+}
+
+#[test]
 fn a_path_that_comes_back_is_used_again() {
     let mut net = Net::new(&[Line::new(20, 10e6), Line::new(20, 10e6)]);
     net.open();

@@ -27,6 +27,7 @@ fn a_report_that_is_later_than_the_timeout_still_acknowledges() {
 
     sender.handle_silence(PathId::FIRST);
     let view = |came| PeerView {
+        path: PathId::FIRST,
         horizons: only(came),
         first_missing: came,
         end: came,
@@ -57,6 +58,7 @@ fn long_sources_are_kept_by_their_octets() {
         }
         let end = sender.end();
         let view = PeerView {
+            path: PathId::FIRST,
             horizons: only(end),
             first_missing: end,
             end,

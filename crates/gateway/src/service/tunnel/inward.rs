@@ -209,7 +209,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
                 }
                 last = Some(whose.0);
                 released.turns.handle_heard(now, whose.0);
-                state.note_way_of(whose.0, number, *from, *way);
+                state.note_way_of(now, whose.0, number, *from, *way);
                 let payload = &datagram[payload];
                 if !state.handle_datagram(now, whose, number, *is_marked, payload) {
                     shared.counters.datagrams_stale.add(1);

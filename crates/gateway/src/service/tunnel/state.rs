@@ -31,6 +31,8 @@ use crate::linux;
 
 /// How long a peer never heard may take before senders are told that the peer is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
+/// The least time between two ways of a path that the peer opens.
+const WAY_STAYS: Duration = Duration::from_millis(100);
 /// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
 const LEAST_MTU: usize = 1_280;
 
@@ -118,8 +120,8 @@ pub struct OfPath {
     found: Option<Result<Found, String>>,
     /// By which its datagrams leave.
     way: Option<Way>,
-    /// By which data came last, on a path that the peer opens.
-    came: Option<Way>,
+    /// By which data came last, on a path that the peer opens, and since when.
+    came: Option<(Way, Time)>,
     /// The address that the session's core knows of.
     told: Option<SocketAddr>,
     /// Octets of outer packets sent there, and received.
@@ -823,10 +825,17 @@ impl State {
     }
 
     /// Notes our address at which genuine data of a peer arrived, on the path that its number says.
-    pub fn note_way_of(&mut self, peer: PeerId, number: u64, from: SocketAddr, way: Way) {
+    pub fn note_way_of(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        number: u64,
+        from: SocketAddr,
+        way: Way,
+    ) {
         match PathId::of(number) {
             Some(PathId::FIRST) => self.note_way(peer, from, way),
-            Some(path) => self.note_further_way(peer, path, from, way),
+            Some(path) => self.note_further_way(now, (peer, path), from, way),
             None => {}
         }
     }
@@ -837,7 +846,7 @@ impl State {
         let is_asked = !is_there && self.peers.asked(peer) == Some(from);
         match self.link_mut(peer) {
             Some(link) if is_there => match link.rival(way) {
-                // The first path has another way, which routes know.
+                // That further path serves: the first one is left to the routes.
                 Some(path) if link.serves(path) => {}
                 // While no other path works, the first one goes by this way, whatever routes say.
                 Some(_) => link.way = Some(way),
@@ -942,7 +951,6 @@ impl State {
 
     /// The peer is heard on a further path at another address than before.
     fn handle_further(&mut self, now: Time, peer: PeerId, path: PathId, endpoint: SocketAddr) {
-        self.are_endpoints_new = true;
         let limit = self.max_mtu;
         let Some(link) = self.link_mut(peer) else { return };
         let told = link.paths[path.index()].told.replace(endpoint);
@@ -958,14 +966,23 @@ impl State {
 
     /// Notes where data of a path arrived that the peer opens: answers leave from there, and by the same interface if
     /// a route leads there.
-    fn note_further_way(&mut self, peer: PeerId, path: PathId, from: SocketAddr, way: Way) {
+    fn note_further_way(
+        &mut self,
+        now: Time,
+        (peer, path): (PeerId, PathId),
+        from: SocketAddr,
+        way: Way,
+    ) {
         let is_there = self.peers.further(peer, path) == Some(from);
         let Some(link) = self.link_mut(peer) else { return };
         let of_path = &mut link.paths[path.index()];
-        if !is_there || of_path.found.is_some() || of_path.came == Some(way) {
+        let is_known = of_path.came.is_some_and(|(came, _)| came == way);
+        // The kernel is not asked for each datagram of a peer that sends now here, now there.
+        let is_early = of_path.came.is_some_and(|(_, at)| now.since(at) < WAY_STAYS);
+        if !is_there || of_path.found.is_some() || is_known || is_early {
             return;
         }
-        of_path.came = Some(way);
+        of_path.came = Some((way, now));
         let leads = |by: &u32| {
             let routes = linux::routes::Routes::open();
             routes.is_ok_and(|mut it| it.leads_by(*by, from.ip().to_canonical(), MARK.value()))

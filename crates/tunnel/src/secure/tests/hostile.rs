@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::super::wire::{CALL, Datagram};
 use super::*;
+use crate::PathId;
 
 #[test]
 fn a_datagram_is_taken_once_in_any_order() {
@@ -371,6 +372,36 @@ fn a_peer_that_writes_another_source_into_its_datagrams_moves_nowhere() {
     net.ends[0].address = address("198.51.100.7:4000");
     net.send(0, "from elsewhere");
     assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(net.ends[0].address));
+}
+
+#[test]
+fn a_further_path_of_a_peer_makes_no_address_a_known_one() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    let path = PathId::new(1).unwrap();
+    let home = net.ends[1].address;
+    net.ends[0].peers.handle_further(PeerId(0), path, home);
+    let known = |net: &Net| net.ends[1].peers.endpoints(PeerId(0)).collect::<Vec<_>>();
+    let before = known(&net);
+    net.story();
+
+    // 2,000 in a second, each from another address.
+    for count in 0..2_000_u16 {
+        net.now += Duration::from_micros(500);
+        let mut datagram = vec![0; OVERHEAD];
+        let number = path.number(count.into());
+        let to = net.ends[0].peers.seal(net.now, PeerId(0), number, &mut datagram).unwrap();
+        let [high, low] = count.to_be_bytes();
+        let from = (Ipv4Addr::new(10, 2, high, low), 51_900).into();
+        net.deliver(from, Outgoing { to, datagram, fresh: None });
+        net.collect(1);
+    }
+
+    let told = net.story().len();
+    assert!((5..=10).contains(&told), "five, and five a second: {told}");
+    assert_eq!(known(&net), before, "none of them is a place to call, or the first path's");
+    assert!(net.wire.is_empty(), "and none is sent anything by a handshake");
 }
 
 #[test]
