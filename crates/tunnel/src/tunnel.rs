@@ -887,7 +887,7 @@ const DETOUR: f64 = 0.5;
 const POOR_FOR: Duration = Duration::from_secs(10);
 
 impl Tunnel {
-    /// Lets a path that has lost much for long carry data again, which shows whether it still does.
+    /// Lets a path carry data again that has lost much for long: that shows whether it still loses as much.
     fn try_poor(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         if self.sender.loss(path.id).rate() <= POOR {

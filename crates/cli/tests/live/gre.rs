@@ -137,7 +137,8 @@ fn a_lost_address_of_its_own_is_a_fault_with_the_order_that_gives_it_back() {
     let order = "`ip address add 10.7.0.1/24 dev eth0`";
     let is_told = wait_until(SOON, || {
         let faults = pair.status(0)["faults"].to_string();
-        faults.contains("gre listens at 10.7.0.1, and") && faults.contains(order)
+        faults.contains("gre.local names 10.7.0.1, no address of this host")
+            && faults.contains(order)
     });
     assert!(is_told, "{}", pair.status(0));
     let file = pair.nets.folder().join("0.toml");

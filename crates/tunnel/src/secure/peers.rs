@@ -263,8 +263,8 @@ impl Peers {
         self.let_act(peer, |remote, _| remote.handle_further(path, endpoint));
     }
 
-    /// The first path leads to the peer at this address, though the peer was heard elsewhere: it may have called or
-    /// answered by another path while this one was broken.
+    /// The first path leads to this address, even if the peer was last heard elsewhere: while the path was broken, it may
+    /// have called by another.
     pub fn handle_first(&mut self, peer: PeerId, endpoint: SocketAddr) {
         self.let_act(peer, |remote, _| remote.handle_first(endpoint));
     }

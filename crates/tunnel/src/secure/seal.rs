@@ -46,9 +46,8 @@ impl Sealer {
         Self { outbound, seen: 0, route: Route::default() }
     }
 
-    /// Seals a datagram in place and returns its destination, where the peer is on the path that `number` says. `datagram`
-    /// is [`HEADER`] octets of
-    /// room, the payload, and [`TAG`] octets of room.
+    /// Seals a datagram in place and returns its destination, where the peer is on the path that `number` says.
+    /// `datagram` is [`HEADER`] octets of room, the payload, and [`TAG`] octets of room.
     ///
     /// # Errors
     /// When the datagram is not sealed; the octets are unchanged then, and the number is still free

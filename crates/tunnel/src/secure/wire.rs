@@ -203,6 +203,7 @@ impl<'a> Datagram<'a> {
     }
 
     /// Whether it belongs to a handshake.
+    #[must_use]
     pub fn is_handshake(&self) -> bool {
         matches!(self, Self::Call(_) | Self::Answer(_) | Self::Cookie(_))
     }

@@ -144,7 +144,7 @@ fn a_node_that_does_what_it_should_not_is_left_with_the_reason_and_tried_again()
     net.start_ip_client(0);
 
     let silent = node.bind_request(&net);
-    expect_trouble(&net, "the node has not answered the bind request within 20s");
+    expect_trouble(&net, "the node has not answered the bind request within 20 s");
     drop(silent);
 
     let mut swapped = node.bind_request(&net);

@@ -171,7 +171,7 @@ impl Sockets {
         self.all[..self.listening()].iter().any(|socket| socket.at.ip() == address)
     }
 
-    /// The way to an address from an address of this host, by an interface; `None` if no answer would arrive.
+    /// The way to an address from an address of this host, by an interface; `None` if no socket would receive the answers.
     pub fn way_from(
         &self,
         to: SocketAddr,

@@ -1013,8 +1013,7 @@ impl State {
         }
     }
 
-    /// Gives the first path back to where it is configured to lead, if it has borrowed the way of another one that
-    /// serves by now.
+    /// If the first path has borrowed the way of a further one that serves again, it leads where it is configured to.
     fn part(&mut self, peer: PeerId) {
         let Some(link) = self.link_mut(peer) else { return };
         let lent = link.way.and_then(|way| link.rival(way));
