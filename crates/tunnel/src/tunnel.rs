@@ -425,7 +425,6 @@ impl Tunnel {
             self.join(at);
             if self.paths.len() > 1 {
                 self.try_poor(now, at);
-                self.measure(now, at);
             }
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
@@ -518,6 +517,7 @@ impl Tunnel {
                 self.silence_ends_at(at),
                 path.silent_at(),
                 path.liveness.next_timeout(),
+                path.poor_until().filter(|_| self.paths.len() > 1),
             ];
             // Datagrams that could have been sent before now wait for the bearer, not for time.
             let transmissions = self.next_transmissions(at);
@@ -631,6 +631,7 @@ impl Tunnel {
         let fits = path.symbol_of(path.mtu.confirmed()) >= self.max_symbol();
         if !path.has_joined && path.proving.is_done() && (fits || path.mtu.is_settled()) {
             self.change_mtu(|it| it.paths[at].has_joined = true);
+            (0..self.paths.len()).for_each(|at| self.measure(self.seen, at));
         }
         self.note_serving(at);
     }
@@ -831,6 +832,11 @@ impl Path {
         self.liveness.is_down() || !self.proving.is_done()
     }
 
+    /// When a path that loses much is measured anew.
+    fn poor_until(&self) -> Option<Time> {
+        self.poor_since.filter(|_| self.serves()).map(|since| since + POOR_FOR)
+    }
+
     /// Whether data go there and arrive.
     fn serves(&self) -> bool {
         self.has_joined && !self.is_down() && !self.silence.is_on()
@@ -892,7 +898,9 @@ impl Tunnel {
         let path = &mut self.paths[at];
         if self.sender.loss(path.id).rate() <= POOR {
             path.poor_since = None;
-        } else if now.since(*path.poor_since.get_or_insert(now)) >= POOR_FOR && path.serves() {
+        } else if path.poor_since.is_none() {
+            path.poor_since = Some(now);
+        } else if path.poor_until().is_some_and(|at| at <= now) {
             path.poor_since = None;
             self.sender.restart_loss(path.id);
         }
