@@ -427,18 +427,19 @@ impl Tunnel {
                 self.try_poor(now, at);
             }
         }
+        for at in 0..self.paths.len() {
+            if self.paths[at].liveness.handle_timeout(now) {
+                self.note_serving(at);
+                self.note_down();
+            }
+        }
+        // Last: a path that is down now makes the longest round trip shorter.
         if self.stuck_at().is_some_and(|at| at <= now) {
             self.progress.restart(now);
             let flying = |path: &&mut Path| self.sender.is_flying(path.id);
             match &mut self.paths[..] {
                 [only] => only.mtu.verify(now),
                 several => several.iter_mut().filter(flying).for_each(|path| path.mtu.verify(now)),
-            }
-        }
-        for at in 0..self.paths.len() {
-            if self.paths[at].liveness.handle_timeout(now) {
-                self.note_serving(at);
-                self.note_down();
             }
         }
     }
