@@ -189,14 +189,14 @@ impl Beside {
         Ok(led)
     }
 
-    /// Whether a network is one of those, or part of one.
+    /// Whether a network is remembered, or part of a remembered one.
     fn has_part(&self, its: &Prefix) -> bool {
         let wider = self.lengths.range(..=its.bits());
         let wider = wider.filter_map(|bits| Prefix::new(its.address(), *bits).ok());
         wider.into_iter().any(|it| self.networks.contains_key(&it.network()))
     }
 
-    /// The networks that are parts of this one.
+    /// The remembered networks within a wider one.
     fn within(&self, wider: &Prefix) -> impl Iterator<Item = Prefix> {
         self.networks
             .keys()

@@ -24,7 +24,7 @@ impl PathId {
     /// The path on which keys are agreed on.
     pub const FIRST: Self = Self(0);
 
-    /// The path at this place; `None` from [`PATHS`] on.
+    /// The path at a place; `None` from [`PATHS`] on.
     #[must_use]
     pub fn new(place: usize) -> Option<Self> {
         u8::try_from(place).ok().filter(|_| place < PATHS).map(Self)
@@ -36,25 +36,25 @@ impl PathId {
         usize::from(self.0)
     }
 
-    /// The path of a datagram with this number; `None` if there is no such path.
+    /// The path of datagram `number`; `None` from [`PATHS`] on.
     #[must_use]
     pub fn of(number: u64) -> Option<Self> {
         Self::new(usize::try_from(number >> SHIFT).ok()?)
     }
 
-    /// The number of the datagram with this sequence on the path.
+    /// The number of datagram `sequence` on the path.
     #[must_use]
     pub fn number(self, sequence: u64) -> u64 {
         u64::from(self.0) << SHIFT | sequence & SEQUENCE
     }
 
-    /// All paths that there can be.
+    /// All possible paths.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..PATHS).filter_map(Self::new)
     }
 }
 
-/// The sequence in a number, on its path.
+/// The sequence in a number.
 pub fn sequence(number: u64) -> u64 {
     number & SEQUENCE
 }

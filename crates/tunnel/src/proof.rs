@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use base::time::Time;
 
-/// Octets of a question, and of its answer.
+/// Octets of a question or an answer.
 pub const SECRET: usize = 8;
 /// Octets of a message of the exchange, and how many are given back at most to an address that is not proved.
 const MESSAGE: usize = 2 + 2 * SECRET;
@@ -51,7 +51,7 @@ pub struct Proving {
     /// When we ask again; `None` for who waits to be asked.
     ask_at: Option<Time>,
     asked: usize,
-    /// Octets that came from an address that is not proved, less what was sent there.
+    /// Octets received from an unproved address, less octets sent there.
     credit: usize,
 }
 

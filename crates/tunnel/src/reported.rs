@@ -91,7 +91,7 @@ impl Progress {
         Self { first_missing: 0, stuck_since: now }
     }
 
-    /// The peer reports this as the first source that it misses.
+    /// The peer reports the first missing source.
     pub fn handle_report(&mut self, now: Time, first_missing: u64) {
         if first_missing > self.first_missing {
             self.first_missing = first_missing;

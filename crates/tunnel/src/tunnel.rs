@@ -104,8 +104,7 @@ pub struct Tunnel {
     budgets: Budgets,
 }
 
-/// A path to the peer: what was measured of it, and what goes on there. How much of what is sent on it gets lost, the
-/// [`Sender`] knows.
+/// A path to the peer, with its measurements and timers. The [`Sender`] knows its loss rate.
 #[derive(Debug)]
 struct Path {
     id: PathId,
@@ -894,7 +893,7 @@ const DETOUR: f64 = 0.5;
 const POOR_FOR: Duration = Duration::from_secs(10);
 
 impl Tunnel {
-    /// Lets a path carry data again that has lost much for long: that shows whether it still loses as much.
+    /// Lets a lossy path carry data again after a while, to measure its loss anew.
     fn try_poor(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         if self.sender.loss(path.id).rate() <= POOR {

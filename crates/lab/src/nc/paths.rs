@@ -73,7 +73,7 @@ const PROFILES: [Profile; 16] = [
     profile("congested", (50, 20, 2.0, 20), (60, 25, 2.0, 15), 6.4),
 ];
 
-/// Which paths of a profile there are.
+/// The paths of a profile in use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Used {
     First,

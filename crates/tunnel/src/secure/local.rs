@@ -72,8 +72,8 @@ pub enum Event {
         /// Where it is now.
         endpoint: SocketAddr,
     },
-    /// The peer is heard on a further path, from another address than before or for the first time there. What is
-    /// sealed for that path goes to this address, which the peer has not proved.
+    /// The peer is heard on a further path, from another address than before or for the first time there. Datagrams of
+    /// that path go to this address, though the peer has not proved it.
     Further {
         /// Who.
         peer: PeerId,

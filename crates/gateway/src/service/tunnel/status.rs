@@ -207,7 +207,7 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
     }
 }
 
-/// The paths to a peer, if there are several: those of the session, and those that are configured.
+/// The paths to a peer if there are several: the session's and the configured ones.
 fn paths(peers: &secure::Peers, sockets: &Sockets, link: &Link) -> Vec<OnePath> {
     let known = link.core().map(tunnel::Tunnel::paths).unwrap_or_default();
     let configured = &link.config().paths;

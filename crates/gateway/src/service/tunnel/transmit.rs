@@ -15,7 +15,7 @@ const QUANTUM: usize = 64;
 #[derive(Default)]
 pub struct Transmitter {
     outbox: Outbox,
-    /// Whose datagrams are in the outbox, and of which path.
+    /// The peer and the path of the datagrams in the outbox.
     whose: Option<(PeerId, PathId)>,
     /// The place of the socket for these datagrams.
     socket: usize,
