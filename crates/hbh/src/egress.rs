@@ -55,6 +55,8 @@ struct Flow {
     /// How long to wait for a gap to be filled: half as long after a gap that stayed open, for HBH
     /// may not have caused it, and twice as long after a filled gap.
     hold: Duration,
+    /// Who brought the latest segment.
+    from: Peer,
     used_at: Time,
 }
 
@@ -102,18 +104,18 @@ impl Egress {
         };
         let Some(mut flow) = self.flows.remove(&key) else {
             if self.flows.len() < FLOWS {
-                self.flows.insert(key, Flow::new(now, tcp, hold));
+                self.flows.insert(key, Flow::new(now, from, tcp, hold));
             }
             self.ready.push_back((from, octets));
             return;
         };
 
         self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), key));
-        flow.used_at = now;
+        (flow.from, flow.used_at) = (from, now);
         self.held -= flow.held.len();
         if tcp.is_syn() {
             flow.release_all(&mut self.ready);
-            flow = Flow::new(now, tcp, hold);
+            flow = Flow::new(now, from, tcp, hold);
             self.ready.push_back((from, octets));
         } else {
             if has_hole {
@@ -152,13 +154,12 @@ impl Egress {
         }
     }
 
-    /// Releases all segments kept back of connections by `peer`, which is gone and will fill no gap.
+    /// Releases and forgets the connections by `peer`, which is gone: it will fill no gap, and what goes on by plain IP
+    /// is no gap when the peer is back.
     pub fn let_go_of(&mut self, peer: Peer) {
-        let is_its = |flow: &Flow| flow.held.front().is_some_and(|held| held.from == peer);
-        for (key, flow) in self.flows.iter_mut().filter(|(_, flow)| is_its(flow)) {
-            self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
-            self.held -= flow.held.len();
-            flow.release_all(&mut self.ready);
+        let its = self.flows.iter().filter(|(_, flow)| flow.from == peer);
+        for key in its.map(|(&key, _)| key).collect::<Vec<_>>() {
+            self.let_go(&key);
         }
     }
 
@@ -213,10 +214,10 @@ impl Egress {
 }
 
 impl Flow {
-    fn new(now: Time, tcp: Peek, hold: Duration) -> Self {
+    fn new(now: Time, from: Peer, tcp: Peek, hold: Duration) -> Self {
         // One turn above zero, so that no segment lies before the start.
         let next = (1 << 32) + u64::from(tcp.seq) + u64::from(tcp.occupies());
-        Self { next, held: VecDeque::new(), gives_up_at: None, hold, used_at: now }
+        Self { next, held: VecDeque::new(), gives_up_at: None, hold, from, used_at: now }
     }
 
     /// Passes a segment on, or keeps it back. Returns a segment that is dropped, since one kept back has all its octets.

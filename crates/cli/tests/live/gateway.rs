@@ -508,8 +508,9 @@ mod timed {
     /// What it takes beside round trips: 300 ms, and 200 more on a busy machine.
     const MOST: Duration = Duration::from_millis(500);
 
-    /// The longest silence of a connection over three nodes, whose middle one is killed; each hop has this delay.
-    fn silence(delay: Duration) -> (Duration, String) {
+    /// The longest silence of a connection over three nodes, whose middle one is killed, and perhaps started again at
+    /// once; each hop has this delay.
+    fn silence(delay: Duration, starts_again: bool) -> (Duration, String) {
         let mut net = Net::new(3);
         for link in 0..2 {
             let ends = [link, link + 1].map(|node| net.add_interface(node));
@@ -525,21 +526,30 @@ mod timed {
 
         flow.forget();
         net.signal(1, Signal::SIGKILL);
+        if starts_again {
+            net.nets.program(net.nodes[1].program.unwrap()).finish(SOON);
+            net.start(1);
+            let is_back = wait_until(SOON, || net.count(1, "neighbours") == 2);
+            assert!(is_back, "{}", net.status(1));
+        }
         flow.wait_for(100_000);
 
         let silence = flow.silence();
         flow.end();
-        (silence, format!("{delay:?}: {silence:?}\n{}\n{}", net.status(0), net.status(2)))
+        let figures = format!("{delay:?}, starts again: {starts_again}: silent for {silence:?}");
+        (silence, format!("{figures}\n{}\n{}", net.status(0), net.status(2)))
     }
 
     #[test]
     #[ignore = "needs root: run by ./test"]
     fn the_death_of_a_nodes_process_costs_three_round_trips_and_half_a_second_at_most() {
         for delay in [1, 10, 50].map(Duration::from_millis) {
-            let (silence, story) = silence(delay);
+            for starts_again in [false, true] {
+                let (silence, story) = silence(delay, starts_again);
 
-            let round_trip = delay * 4;
-            assert!(silence < round_trip * 3 + MOST, "{story}");
+                let round_trip = delay * 4;
+                assert!(silence < round_trip * 3 + MOST, "{story}");
+            }
         }
     }
 }

@@ -38,6 +38,23 @@ fn of_two_segments_from_the_same_place_the_longer_one_is_kept_back() {
     assert_eq!(arrivals.relay.stats().received.segments_contained, 2);
 }
 
+/// While a neighbour is gone, the kernel of its host forwards by plain IP, past HBH.
+#[test]
+fn what_passed_by_plain_ip_while_a_neighbour_was_gone_is_no_gap_when_it_is_back() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.bring(&segment(1_000, 100, 0));
+    arrivals.relay.remove_peer(Peer(0), |_, _| {});
+    arrivals.relay.add_peer(Peer(0), peer_config(0));
+
+    arrivals.bring(&segment(1_300, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [1_000, 1_300]);
+
+    // From there on, order is kept as before.
+    arrivals.bring(&segment(1_500, 100, 0));
+    arrivals.bring(&segment(1_400, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [1_400, 1_500]);
+}
+
 #[test]
 fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
     let mut arrivals = Arrivals::new(Config::new(Profile::Default));
