@@ -18,6 +18,8 @@ mod hand_over;
 mod hf;
 mod import;
 mod init;
+#[cfg(feature = "laboratory")]
+mod interrupt;
 mod keep_files;
 mod keep_folder;
 mod keygen;

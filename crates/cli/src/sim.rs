@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::animation::{self, Animate};
 use crate::failure::{misuse, print};
-use crate::lab::interrupt;
+use crate::interrupt;
 use crate::terminal;
 
 /// Simulate a network described in a file.

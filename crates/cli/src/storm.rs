@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ::lab::progress::Progress;
@@ -13,6 +13,7 @@ use base::time::Time;
 use storm::{Course, Ran, Service};
 
 use crate::failure::{misuse, print};
+use crate::interrupt::Interrupt;
 
 /// Run protocol cores under faults drawn from seeds, and hold them to the rules that users rely on.
 ///
@@ -88,14 +89,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut left = args.runs.unwrap_or(if limit.is_some() { u32::MAX } else { RUNS });
     let mut totals = vec![Total::default(); services.len()];
     let mut failures = Vec::new();
-    let is_over = || limit.is_some_and(|limit| begun.elapsed() >= limit);
+    let interrupt = Interrupt::new()?;
+    let is_stopped = || interrupt.flag().load(Ordering::Relaxed);
+    let is_over = || is_stopped() || limit.is_some_and(|limit| begun.elapsed() >= limit);
     while left > 0 && !is_over() && failures.is_empty() {
         let batch = left.min(BATCH);
         for (service, total) in services.iter().zip(&mut totals) {
             let seeds: Vec<u64> = (0..u64::from(batch)).map(|at| next.wrapping_add(at)).collect();
             let work = |at: usize| Course::draw(*service, seeds[at]).run(None, None);
-            let (progress, stop) = (Progress::silent(), AtomicBool::new(false));
-            let done = runner::run_until(seeds.len(), jobs, &progress, &stop, work);
+            let progress = Progress::silent();
+            let done = runner::run_until(seeds.len(), jobs, &progress, interrupt.flag(), work);
             for (seed, ran) in seeds.iter().zip(done) {
                 let Some(ran) = ran else { continue };
                 total.add(&ran);
@@ -122,7 +125,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (service, seed, at, why) in &failures {
         print(&story(&Course::draw(*service, *seed), *at, why))?;
     }
-    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match () {
+        () if is_stopped() => ExitCode::from(interrupt.code()),
+        () if failures.is_empty() => ExitCode::SUCCESS,
+        () => ExitCode::FAILURE,
+    })
 }
 
 /// Sums over the runs of a service.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
-use crate::lab::interrupt;
+use crate::interrupt;
 
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,5 @@
 //! `trackway lab`: experiments that reproduce published results, and the tuning of scenarios.
 
-pub mod interrupt;
 mod tune;
 mod worlds;
 
@@ -23,8 +22,8 @@ use serde_json::json;
 use whole::write_whole;
 
 use crate::failure::{misuse, no_such, print};
+use crate::interrupt::Interrupt;
 use crate::terminal;
-use interrupt::Interrupt;
 
 /// Run experiments that reproduce published results, or tune a scenario.
 #[derive(Debug, clap::Args)]

@@ -17,8 +17,8 @@ use ::lab::tune::{
 use anyhow::Context as _;
 use whole::write_whole;
 
-use super::interrupt::Interrupt;
 use crate::failure::{misuse, print};
+use crate::interrupt::Interrupt;
 use crate::terminal;
 
 /// Find the values of parameters with which a scenario of your own does best.

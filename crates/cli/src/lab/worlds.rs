@@ -11,8 +11,8 @@ use ::lab::worlds::{Kind, Results, Selection, Service};
 use anyhow::Context as _;
 use whole::write_whole;
 
-use super::interrupt::Interrupt;
 use crate::failure::print;
+use crate::interrupt::Interrupt;
 
 /// The name on the command line.
 pub const NAME: &str = "worlds";

@@ -9,6 +9,7 @@ mod log_lines;
 mod pages;
 mod parameters;
 mod sim;
+mod storm;
 mod terminal;
 mod tls;
 mod tune;
