@@ -1,11 +1,13 @@
 //! Shows the progress of runs on standard error: a bar on a terminal, a line now and then elsewhere.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use base::readable::span;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// How far the runs are.
 #[derive(Debug)]
@@ -76,11 +78,19 @@ impl Progress {
 }
 
 fn bar(total: u64) -> ProgressBar {
-    let template = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} to go{msg}";
+    let template = "{bar:30} {pos}/{len} runs, {had} so far, {left} to go{msg}";
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style
+        .with_key("had", |bar: &ProgressState, out: &mut dyn fmt::Write| told(bar.elapsed(), out))
+        .with_key("left", |bar: &ProgressState, out: &mut dyn fmt::Write| told(bar.eta(), out));
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     bar.with_style(style)
+}
+
+fn told(time: Duration, out: &mut dyn fmt::Write) {
+    // Progress that cannot be shown is no reason to stop.
+    let _ = out.write_str(&span(time.as_secs_f64()));
 }
 
 impl Lines {
@@ -102,7 +112,8 @@ impl Lines {
                 * self.total.saturating_sub(done) as f64;
             let said = self.said();
             let said = if said.is_empty() { String::new() } else { format!(", {said}") };
-            let _ = writeln!(io::stderr(), "{done}/{} runs, {left:.0} s to go{said}", self.total);
+            let _ =
+                writeln!(io::stderr(), "{done}/{} runs, {} to go{said}", self.total, span(left));
         }
     }
 }

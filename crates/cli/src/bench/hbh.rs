@@ -11,6 +11,7 @@ use testbed::Pair;
 use testbed::probe::forwarder::{self, Forwarders};
 use testbed::probe::median;
 
+use super::unit::Unit;
 use super::{Case, begin, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
@@ -64,23 +65,23 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
         let [plain, bare, hbh, keyed] = [&plain, &bare, &hbh, &keyed].map(|of| &of[number]);
         let (tcp, ping) = (format!("tcp v{version}"), format!("ping v{version}"));
         let goodput = plain.goodput();
-        case(format!("{tcp} plain"), goodput, "bit/s", None)?;
-        case(format!("{tcp} hbh"), hbh.goodput(), "bit/s", Some(goodput))?;
+        case(format!("{tcp} plain"), goodput, Unit::BitsPerSecond, None)?;
+        case(format!("{tcp} hbh"), hbh.goodput(), Unit::BitsPerSecond, Some(goodput))?;
         if options.key {
-            case(format!("{tcp} hbh, key"), keyed.goodput(), "bit/s", Some(goodput))?;
+            case(format!("{tcp} hbh, key"), keyed.goodput(), Unit::BitsPerSecond, Some(goodput))?;
         }
 
         let added = |way: &Measured| way.ping() - plain.ping();
-        case(format!("{ping} plain"), plain.ping(), "us", None)?;
-        case(format!("{ping} bare"), bare.ping(), "us", None)?;
-        case(format!("{ping} hbh"), hbh.ping(), "us", None)?;
-        case(format!("{ping} added"), added(hbh), "us", Some(PING_LIMIT))?;
-        case(format!("{ping} added, to bare"), added(hbh), "us", Some(added(bare)))?;
+        case(format!("{ping} plain"), plain.ping(), Unit::Microseconds, None)?;
+        case(format!("{ping} bare"), bare.ping(), Unit::Microseconds, None)?;
+        case(format!("{ping} hbh"), hbh.ping(), Unit::Microseconds, None)?;
+        case(format!("{ping} added"), added(hbh), Unit::Microseconds, Some(PING_LIMIT))?;
+        case(format!("{ping} added, to bare"), added(hbh), Unit::Microseconds, Some(added(bare)))?;
         let added_mean = hbh.mean_ping() - plain.mean_ping();
-        case(format!("{ping} added, mean"), added_mean, "us", Some(PING_LIMIT))?;
+        case(format!("{ping} added, mean"), added_mean, Unit::Microseconds, Some(PING_LIMIT))?;
         if options.key {
-            case(format!("{ping} hbh, key"), keyed.ping(), "us", None)?;
-            case(format!("{ping} added, key"), added(keyed), "us", Some(PING_LIMIT))?;
+            case(format!("{ping} hbh, key"), keyed.ping(), Unit::Microseconds, None)?;
+            case(format!("{ping} added, key"), added(keyed), Unit::Microseconds, Some(PING_LIMIT))?;
         }
     }
     Ok(())

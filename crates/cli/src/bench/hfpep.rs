@@ -14,6 +14,7 @@ use testbed::Pair;
 use testbed::probe::hub::{Hub, NODES};
 use testbed::probe::{interface, sessions};
 
+use super::unit::Unit;
 use super::{Case, begin, check_programs, this_program};
 
 /// Connections that are open at a time.
@@ -77,20 +78,20 @@ fn measure(
         print(Case { bench, case: case.to_owned(), value, unit, limit })
     };
     let octets = within(&pair.ends[0], || interface::measure(nodes))??;
-    case("interface alone", octets * 8.0, "bit/s", Some(INTERFACE))?;
+    case("interface alone", octets * 8.0, Unit::BitsPerSecond, Some(INTERFACE))?;
 
     let gateways = start(pair)?;
     let goodput = pair.goodput(NEAR, SECONDS, &["-p", &TRANSFER.0.to_string()])?;
-    case("tcp by hf-pep", goodput, "bit/s", Some(octets * 8.0))?;
+    case("tcp by hf-pep", goodput, Unit::BitsPerSecond, Some(octets * 8.0))?;
 
     let entrance: SocketAddr = format!("{NEAR}:{}", HELD.0).parse()?;
     let (streams, took) = within(&pair.ends[0], || sessions::open(entrance, SESSIONS))??;
-    case("connections", streams.len() as f64 / took.as_secs_f64(), "1/s", None)?;
+    case("connections", streams.len() as f64 / took.as_secs_f64(), Unit::PerSecond, None)?;
     for (name, gateway) in ["near", "far"].iter().zip(gateways) {
         case(
             &format!("memory {name}"),
             pair.nets.program(gateway).memory("VmHWM")?,
-            "octets",
+            Unit::Octets,
             Some(MEMORY),
         )?;
     }

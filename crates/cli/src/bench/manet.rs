@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use super::Case;
 use super::ns3::Manet;
 use super::sim::cpu_time;
+use super::unit::Unit;
 
 /// Nodes of the networks, which all have the density of 48 nodes on 800 m x 800 m.
 const NODES: [usize; 5] = [10, 48, 100, 200, 500];
@@ -57,12 +58,16 @@ pub fn run(ns3: Option<&str>, mut print: impl FnMut(Case) -> io::Result<()>) -> 
                 };
                 let Some(theirs) = theirs else {
                     gives_up.insert(is_many);
-                    case("ns-3, and with more nodes, given up after", PATIENCE.as_secs_f64(), "s")?;
+                    case(
+                        "ns-3, and with more nodes, given up after",
+                        PATIENCE.as_secs_f64(),
+                        Unit::Seconds,
+                    )?;
                     continue;
                 };
-                case("CPU time of ns-3", theirs.cpu, "CPU s/simulated s")?;
-                case("CPU time of ns-3 by ours", theirs.cpu / timed.cost(), "times")?;
-                case("arrived in ns-3", theirs.goodput, "kbit/s")?;
+                case("CPU time of ns-3", theirs.cpu, Unit::CpuPerSimulated)?;
+                case("CPU time of ns-3 by ours", theirs.cpu / timed.cost(), Unit::Times)?;
+                case("arrived in ns-3", theirs.goodput * 1e3, Unit::BitsPerSecond)?;
             }
         }
     }
@@ -115,14 +120,14 @@ fn report(
     let is_tcp = scenario.load == Load::Tcp;
     let cost_limit = is_tcp.then_some(SMALL);
     let times_limit = (scenario.nodes == 200).then_some(TIMES);
-    let kbit = done.octets as f64 * 8.0 / 1_000.0 / done.work.simulated_s;
+    let goodput = done.octets as f64 * 8.0 / done.work.simulated_s;
     let cases = [
-        ("CPU time", timed.cost(), "CPU s/simulated s", cost_limit),
-        ("by real time", 1.0 / timed.cost(), "times", times_limit),
-        ("frames", done.frames as f64 / cpu, "/CPU s", None),
-        ("events", done.work.events as f64 / cpu, "/CPU s", None),
-        ("arrived", kbit, "kbit/s", None),
-        ("peak memory", peak_memory()?, "octets", Some(MEMORY)),
+        ("CPU time", timed.cost(), Unit::CpuPerSimulated, cost_limit),
+        ("by real time", 1.0 / timed.cost(), Unit::Times, times_limit),
+        ("frames", done.frames as f64 / cpu, Unit::PerCpuSecond, None),
+        ("events", done.work.events as f64 / cpu, Unit::PerCpuSecond, None),
+        ("arrived", goodput, Unit::BitsPerSecond, None),
+        ("peak memory", peak_memory()?, Unit::Octets, Some(MEMORY)),
     ];
     for (what, value, unit, limit) in cases {
         let case = format!("{name} {what}");
@@ -156,7 +161,7 @@ fn far(print: &mut impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
         bench: "manet",
         case,
         value: among / alone,
-        unit: "times alone",
+        unit: Unit::TimesAlone,
         limit: Some(1.0),
     })?;
     Ok(())

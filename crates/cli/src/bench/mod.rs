@@ -11,6 +11,7 @@ mod sar;
 mod sim;
 mod split;
 mod tunnel;
+mod unit;
 
 use std::env;
 use std::io::{self, Write as _};
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use serde_json::json;
 
+use self::unit::Unit;
 use crate::interrupt;
 
 /// Measure how fast Trackway runs on this machine.
@@ -80,7 +82,7 @@ struct Case {
     bench: &'static str,
     case: String,
     value: f64,
-    unit: &'static str,
+    unit: Unit,
     /// The goal, or the machine's limit for `codec`.
     limit: Option<f64>,
 }
@@ -136,21 +138,22 @@ fn print_json(case: &Case) -> io::Result<()> {
     let Case { bench, case, value, unit, limit } = case;
     let ratio = limit.map(|limit| value / limit);
     let object = json!({
-        "bench": bench, "case": case, "value": value, "unit": unit, "limit": limit, "ratio": ratio,
+        "bench": bench, "case": case, "value": value, "unit": unit.name(), "limit": limit, "ratio": ratio,
     });
     writeln!(io::stdout(), "{object}")
 }
 
 fn print_line(case: &Case) -> io::Result<()> {
     let Case { case, value, unit, limit, .. } = case;
-    write!(io::stdout(), "{case:<24}{:>14} {unit:<20}", round(*value))?;
+    write!(io::stdout(), "{case:<32} {:>20}", unit.shown(*value))?;
     match limit {
         Some(limit) => writeln!(
             io::stdout(),
-            "{:>6.2} times the {} to be reached: {}",
+            "  {:>6.2} of the {} {}: {}",
             value / limit,
-            round(*limit),
-            if value >= limit { "met" } else { "missed" }
+            unit.shown(*limit),
+            if unit.is_cost() { "that are allowed" } else { "to be reached" },
+            if unit.is_met(*value, *limit) { "met" } else { "missed" }
         ),
         None => writeln!(io::stdout()),
     }
@@ -159,19 +162,11 @@ fn print_line(case: &Case) -> io::Result<()> {
 /// As [`print_line`], for cases with the machine's limit.
 fn print_rate(case: &Case) -> io::Result<()> {
     let Case { case, value, unit, limit, .. } = case;
-    write!(io::stdout(), "{case:<32}{:>9} {unit:<6}", round(*value))?;
+    write!(io::stdout(), "{case:<32} {:>12}", unit.shown(*value))?;
     match limit {
-        Some(limit) => writeln!(io::stdout(), "{:>6.2} of {}", value / limit, round(*limit)),
+        Some(limit) => {
+            writeln!(io::stdout(), "{:>6.2} of {}", value / limit, unit.shown(*limit))
+        }
         None => writeln!(io::stdout()),
-    }
-}
-
-/// Formats a value with three digits and a unit prefix.
-fn round(value: f64) -> String {
-    match value.abs() {
-        1e9.. => format!("{:.1} G", value / 1e9),
-        1e6.. => format!("{:.2} M", value / 1e6),
-        1e3.. => format!("{:.1} k", value / 1e3),
-        _ => format!("{value:.3e}"),
     }
 }

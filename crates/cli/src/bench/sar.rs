@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use testbed::Pair;
 use testbed::probe::median;
 
+use super::unit::Unit;
 use super::{Case, begin, this_program};
 
 /// Octets of a message.
@@ -58,16 +59,16 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     let case = |case: &str, value, unit, limit| {
         print(Case { bench: "sar", case: case.to_owned(), value, unit, limit })
     };
-    case("messages", messages, "/s", Some(GOAL))?;
-    case("sender, of a core", sender, "/s", Some(GOAL))?;
-    case("receiver, of a core", receiver, "/s", Some(GOAL))?;
-    case("udp and its answer", echo, "/s", None)?;
-    case("messages, to udp", messages, "/s", Some(echo))?;
+    case("messages", messages, Unit::PerSecond, Some(GOAL))?;
+    case("sender, of a core", sender, Unit::PerSecond, Some(GOAL))?;
+    case("receiver, of a core", receiver, Unit::PerSecond, Some(GOAL))?;
+    case("udp and its answer", echo, Unit::PerSecond, None)?;
+    case("messages, to udp", messages, Unit::PerSecond, Some(echo))?;
 
     // Messages for a missing destination.
     send(&sockets[0], "10.9.0.9", WAITING, false)?;
     let memory = pair.nets.program(gateways[0]).memory("VmRSS")?;
-    case("100,000 waiting", memory, "octets", Some(MEMORY))?;
+    case("100,000 waiting", memory, Unit::Octets, Some(MEMORY))?;
     Ok(())
 }
 

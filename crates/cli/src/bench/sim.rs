@@ -9,6 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::Case;
 use super::ns3::Speed;
+use super::unit::Unit;
 
 /// The least CPU time for each scenario.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
@@ -32,23 +33,23 @@ pub fn run(ns3: Option<&str>, mut print: impl FnMut(Case) -> io::Result<()>) -> 
             let case = format!("{} {what}", scenario.name());
             print(Case { bench: "sim", case, value, unit, limit })
         };
-        case("events", work.events as f64 / seconds, "/CPU s", Some(EVENTS))?;
+        case("events", work.events as f64 / seconds, Unit::PerCpuSecond, Some(EVENTS))?;
         let packets = work.packets as f64 / seconds;
-        case("link packets", packets, "/CPU s", ten_times_ns3(scenario))?;
+        case("link packets", packets, Unit::PerCpuSecond, ten_times_ns3(scenario))?;
         if let Some(ns3) = ns3.filter(|_| scenario == Scenario::Chain) {
-            case("events of ns-3", ns3.events, "/CPU s", None)?;
-            case("link packets of ns-3", ns3.packets, "/CPU s", None)?;
-            case("link packets by ns-3's", packets / ns3.packets, "times", Some(10.0))?;
+            case("events of ns-3", ns3.events, Unit::PerCpuSecond, None)?;
+            case("link packets of ns-3", ns3.packets, Unit::PerCpuSecond, None)?;
+            case("link packets by ns-3's", packets / ns3.packets, Unit::Times, Some(10.0))?;
         }
-        case("CPU time", seconds / work.simulated_s, "CPU s/simulated s", None)?;
+        case("CPU time", seconds / work.simulated_s, Unit::CpuPerSimulated, None)?;
     }
     for (name, waveform, channel) in HF {
         let case = format!("hf {name} simulated hours");
         let value = hours_of_hf(waveform, channel)?;
-        print(Case { bench: "sim", case, value, unit: "/CPU s", limit: Some(1.0) })?;
+        print(Case { bench: "sim", case, value, unit: Unit::PerCpuSecond, limit: Some(1.0) })?;
     }
     let (case, value) = ("brigade simulated hours".to_owned(), hours_of_brigade()?);
-    print(Case { bench: "sim", case, value, unit: "/CPU s", limit: Some(BRIGADE) })?;
+    print(Case { bench: "sim", case, value, unit: Unit::PerCpuSecond, limit: Some(BRIGADE) })?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use emulator::namespace;
 use testbed::probe::{Iperf, median};
 use testbed::{Namespaces, Sites};
 
+use super::unit::Unit;
 use super::{Case, begin, check_programs, this_program};
 
 /// Turns of each; the medians count.
@@ -64,14 +65,14 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
     let goodputs = [&plain, &split].map(|turns| of(turns, |turn| turn.goodput));
     let requests = [&plain, &split].map(|turns| of(turns, |turn| turn.request));
-    case("stream plain", goodputs[0], "bit/s", None)?;
-    case("stream split", goodputs[1], "bit/s", Some(RATE))?;
-    case("stream split / plain", goodputs[1] / goodputs[0], "", None)?;
-    case("request plain", requests[0], "us", None)?;
-    case("request split", requests[1], "us", None)?;
-    case("request split / plain", requests[1] / requests[0], "", None)?;
-    case("request added", requests[1] - requests[0], "us", Some(ADDED))?;
-    case("memory of a gateway", of(&split, |turn| turn.memory), "octets", None)?;
+    case("stream plain", goodputs[0], Unit::BitsPerSecond, None)?;
+    case("stream split", goodputs[1], Unit::BitsPerSecond, Some(RATE))?;
+    case("stream split / plain", goodputs[1] / goodputs[0], Unit::Times, None)?;
+    case("request plain", requests[0], Unit::Microseconds, None)?;
+    case("request split", requests[1], Unit::Microseconds, None)?;
+    case("request split / plain", requests[1] / requests[0], Unit::Times, None)?;
+    case("request added", requests[1] - requests[0], Unit::Microseconds, Some(ADDED))?;
+    case("memory of a gateway", of(&split, |turn| turn.memory), Unit::Octets, None)?;
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use testbed::Pair;
 use testbed::probe::median;
 
 use super::gateways::{self, Gateway};
+use super::unit::Unit;
 use super::{Case, begin, this_program};
 
 /// Turns of each; the medians count.
@@ -67,14 +68,24 @@ pub fn run(
     let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
     let plain = median(plain);
     let goodput = (!theirs.is_empty()).then(|| of(&theirs, |turn| turn.goodput));
-    case("tcp ours", of(&ours, |turn| turn.goodput), "bit/s", goodput)?;
-    case("ping plain", plain, "us", None)?;
-    case("ping ours added", of(&ours, |turn| turn.ping) - plain, "us", Some(PING_LIMIT))?;
-    case("memory ours", of(&ours, |turn| turn.memory), "octets", None)?;
+    case("tcp ours", of(&ours, |turn| turn.goodput), Unit::BitsPerSecond, goodput)?;
+    case("ping plain", plain, Unit::Microseconds, None)?;
+    case(
+        "ping ours added",
+        of(&ours, |turn| turn.ping) - plain,
+        Unit::Microseconds,
+        Some(PING_LIMIT),
+    )?;
+    case("memory ours", of(&ours, |turn| turn.memory), Unit::Octets, None)?;
     if let Some(goodput) = goodput {
-        case("tcp wireguard-go", goodput, "bit/s", None)?;
-        case("ping wireguard-go added", of(&theirs, |turn| turn.ping) - plain, "us", None)?;
-        case("memory wireguard-go", of(&theirs, |turn| turn.memory), "octets", None)?;
+        case("tcp wireguard-go", goodput, Unit::BitsPerSecond, None)?;
+        case(
+            "ping wireguard-go added",
+            of(&theirs, |turn| turn.ping) - plain,
+            Unit::Microseconds,
+            None,
+        )?;
+        case("memory wireguard-go", of(&theirs, |turn| turn.memory), Unit::Octets, None)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base::readable;
 use base::time::Time;
 use serde::Serialize;
 use sim::app::{ping, stream, transfer};
@@ -528,7 +529,6 @@ impl FlowReport {
         let seconds =
             |value: Option<f64>| value.map_or("never".to_owned(), |value| format!("{value:.3} s"));
         if let Some(tcp) = &self.tcp {
-            let goodput = tcp.goodput_bits_per_s.unwrap_or_default() / 1_000.0;
             return vec![
                 self.name.clone(),
                 match tcp.octets {
@@ -536,7 +536,7 @@ impl FlowReport {
                     None => format!("{} octets", tcp.octets_received),
                 },
                 seconds(tcp.delay_s),
-                format!("{goodput:.1} kbit/s"),
+                readable::rate(tcp.goodput_bits_per_s.unwrap_or_default()),
                 format!("{} of {}", tcp.retransmissions, tcp.segments),
                 match (&tcp.end, tcp.failed) {
                     (end, false) => end.clone().unwrap_or_else(|| "still open".to_owned()),

@@ -18,6 +18,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::Case;
+use super::unit::Unit;
 use testbed::probe::median;
 
 /// Octets of a packet.
@@ -76,7 +77,13 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     let rates = measure(&mut tasks)?;
     for (task, &value) in tasks.iter().zip(&rates) {
         let limit = task.limit.map(|(position, share)| rates[position] * share);
-        print(Case { bench: "codec", case: task.name.clone(), value, unit: "B/s", limit })?;
+        print(Case {
+            bench: "codec",
+            case: task.name.clone(),
+            value,
+            unit: Unit::OctetsPerSecond,
+            limit,
+        })?;
     }
     Ok(())
 }
