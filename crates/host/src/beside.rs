@@ -8,11 +8,14 @@
 //! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered: another uplink may take
 //! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
 //! route, packets follow the route.
+//!
+//! A network that was not there when the process began is not known. So packets that came encrypted, and are for private
+//! addresses, follow no default route of an uplink at all: nobody on the Internet has these addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, LazyLock};
 
 use base::ip::Prefix;
 use nix::libc;
@@ -23,11 +26,25 @@ use crate::netlink::{self, Message, Netlink};
 use crate::nft;
 use crate::routes::{Packets, Routes};
 
-/// Counts the packets that were dropped.
-pub(crate) const COUNTER: &str = "gone";
-const CHAIN: &str = "gone";
+/// Counts the packets that were dropped because their network is gone.
+pub(crate) const GONE: &str = "gone";
+/// Counts the packets that were dropped because only a default route leads to their private addresses.
+pub(crate) const ASTRAY: &str = "astray";
+/// The chain of a service's table that drops them.
+pub const CHAIN: &str = "gone";
+/// The most networks among the private ones to which routes by an uplink may lead. With more, the uplink belongs to a
+/// large private network, and its default route leads there as well.
+const MOST_LED: usize = 1_024;
 /// Octets of `struct rtnexthop`: its length, flags, weight and the number of the interface.
 const NEXT_HOP: usize = 8;
+
+/// All private addresses (RFC 1918 and RFC 4193).
+static PRIVATE: LazyLock<BTreeSet<Prefix>> = LazyLock::new(|| {
+    let v4 = [([10, 0, 0, 0], 8), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)];
+    let v4 = v4.map(|(address, bits)| (IpAddr::V4(Ipv4Addr::from(address)), bits));
+    let v6 = (IpAddr::V6(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0)), 7);
+    v4.into_iter().chain([v6]).filter_map(|(it, bits)| Prefix::new(it, bits).ok()).collect()
+});
 
 /// The number of an interface, an address of this host there, and the length of its network's prefix.
 type Place = (u32, IpAddr, u8);
@@ -54,6 +71,8 @@ pub(crate) struct Wall {
     uplinks: BTreeSet<String>,
     /// Their destinations, each with the interfaces where it was.
     networks: BTreeMap<Prefix, BTreeSet<String>>,
+    /// Private destinations, for packets that came encrypted.
+    private: BTreeSet<Prefix>,
     /// Destinations inside, to which somebody has a route by an uplink: packets for these may leave.
     led: BTreeSet<Prefix>,
 }
@@ -65,6 +84,8 @@ pub struct Carried {
     pub hook: &'static str,
     /// The condition for them, in the language of `nft`.
     pub which: String,
+    /// Whether they came encrypted.
+    pub is_secret: bool,
 }
 
 impl Beside {
@@ -119,9 +140,11 @@ impl Beside {
                     let names = interfaces(message).into_iter().filter_map(links::existing_name);
                     names.for_each(|name| self.note_uplink(name));
                 }
-                if self.has_part(&route.to)
-                    || !is_default(&route) && self.within(&route.to).next().is_some()
-                {
+                let leads = self.has_part(&route.to)
+                    || !is_default(&route) && self.within(&route.to).next().is_some();
+                let leads_to_private = || !parts_of_private(&route).is_empty();
+                let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
+                if leads || leads_to_private() && is_by_uplink() {
                     self.change();
                 }
             }
@@ -155,29 +178,35 @@ impl Beside {
         let mut networks = self.networks.clone();
         networks.retain(|_, names| names.is_disjoint(&self.uplinks));
         let mut wall = Wall::default();
-        if !networks.is_empty() && !self.uplinks.is_empty() {
+        if !self.uplinks.is_empty() {
             let led = self.led().unwrap_or_default();
             networks.retain(|network, _| !led.contains(network));
-            wall = Wall { uplinks: self.uplinks.clone(), networks, led };
+            let mut private = PRIVATE.clone();
+            private.retain(|range| {
+                let within = || led.iter().filter(|it| range.contains(it.address()));
+                !led.contains(range) && within().nth(MOST_LED).is_none()
+            });
+            wall = Wall { uplinks: self.uplinks.clone(), networks, private, led };
         }
         let wall = Arc::new(wall);
         self.wall = Some(Arc::clone(&wall));
         wall
     }
 
+    fn is_uplink(&self, index: u32) -> bool {
+        links::existing_name(index).is_some_and(|name| self.uplinks.contains(&name))
+    }
+
     /// The networks or parts of networks to which routes of others lead by an uplink.
     fn led(&self) -> io::Result<BTreeSet<Prefix>> {
-        let is_uplink =
-            |index| links::existing_name(index).is_some_and(|name| self.uplinks.contains(&name));
         let mut netlink = Netlink::open()?;
         let mut led = BTreeSet::new();
         for is_v6 in [false, true] {
             let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
                 let route = Found::parse(message).filter(is_of_others);
-                let Some(route) = route.filter(|_| interfaces(message).into_iter().any(is_uplink))
-                else {
-                    return;
-                };
+                let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
+                let Some(route) = route.filter(|_| is_by_uplink()) else { return };
+                found.extend(parts_of_private(&route));
                 if self.has_part(&route.to) {
                     found.push(route.to);
                 } else if !is_default(&route) {
@@ -217,25 +246,35 @@ impl Beside {
 }
 
 impl Wall {
-    /// Whether all may leave.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.networks.is_empty()
+    /// Whether all of these packets may leave.
+    pub(crate) fn is_open_for(&self, carried: &Carried) -> bool {
+        self.networks.is_empty() && self.private_for(carried).is_empty()
+    }
+
+    /// The private destinations of packets that may not leave.
+    fn private_for(&self, carried: &Carried) -> &BTreeSet<Prefix> {
+        static NONE: BTreeSet<Prefix> = BTreeSet::new();
+        if carried.is_secret { &self.private } else { &NONE }
     }
 
     /// The orders that make its chain and rules in a table.
     pub(crate) fn orders(&self, family: &str, table: &str, carried: &Carried) -> Vec<String> {
-        let Carried { hook, which } = carried;
+        let Carried { hook, which, .. } = carried;
         let mut orders = vec![format!(
             "add chain {family} {table} {CHAIN} {{ type filter hook {hook} priority mangle; policy accept; }}"
         )];
-        if self.is_empty() {
+        if self.is_open_for(carried) {
             return orders;
         }
+        let private = self.private_for(carried);
+        let walled = || self.networks.keys().chain(private);
+        let is_part = |led: &&Prefix| walled().any(|it| it.contains(led.address()));
         let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&self.uplinks));
         for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
             for (networks, verdict) in [
-                (nft::widest(&self.led, is_v4), "accept".to_owned()),
-                (nft::widest(self.networks.keys(), is_v4), format!("counter name {COUNTER} drop")),
+                (nft::widest(self.led.iter().filter(is_part), is_v4), "accept".to_owned()),
+                (nft::widest(self.networks.keys(), is_v4), format!("counter name {GONE} drop")),
+                (nft::widest(private, is_v4), format!("counter name {ASTRAY} drop")),
             ] {
                 if !networks.is_empty() {
                     orders.push(format!(
@@ -268,6 +307,21 @@ impl Wall {
         };
         self.networks.iter().filter_map(led).collect()
     }
+
+    /// The uplinks, as a list.
+    pub(crate) fn uplinks(&self) -> String {
+        nft::listed(&self.uplinks)
+    }
+}
+
+/// The private destinations to which a route leads that is no default route.
+fn parts_of_private(route: &Found) -> Vec<Prefix> {
+    let to = route.to;
+    let part = |range: &Prefix| match range.bits() <= to.bits() {
+        true => range.contains(to.address()).then_some(to),
+        false => (!is_default(route) && to.contains(range.address())).then_some(*range),
+    };
+    PRIVATE.iter().filter_map(part).collect()
 }
 
 /// Whether a route is neither the kernel's for this host itself nor ours.
@@ -363,11 +417,39 @@ mod tests {
 
         beside.note_uplink("eth1".to_owned());
 
-        let carried = Carried { hook: "forward", which: "iifname ours".to_owned() };
+        let mut carried =
+            Carried { hook: "forward", which: "iifname ours".to_owned(), is_secret: false };
         let expected = [
             "add chain inet t gone { type filter hook forward priority mangle; policy accept; }",
             "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop",
         ];
         assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+
+        carried.is_secret = true;
+        let private = [
+            "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 } \
+             counter name astray drop",
+            "add rule inet t gone iifname ours oifname { \"eth1\" } ip6 daddr { fc00::/7 } counter name astray drop",
+        ];
+        let expected = [&expected[..], &private].concat();
+        assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+    }
+
+    #[test]
+    fn a_route_to_private_addresses_is_a_change_by_an_uplink_alone() {
+        let lo = 1_u32.to_ne_bytes();
+        let mut beside = Beside::default();
+        let mut changes = |bits, to: [u8; 4]| {
+            let before = beside.changes();
+            let body = route(bits, &[(libc::RTA_DST, &to), (libc::RTA_OIF, &lo)]);
+            beside.take(Message::new(libc::RTM_NEWROUTE, &body));
+            beside.changes() - before
+        };
+
+        assert_eq!(changes(16, [10, 50, 0, 0]), 0);
+        assert_eq!(changes(0, [0, 0, 0, 0]), 1, "an uplink from now on");
+        let wide = [(16, [10, 50, 0, 0]), (8, [192, 0, 0, 0]), (24, [198, 51, 100, 0])];
+        assert_eq!(wide.map(|(bits, to)| changes(bits, to)), [1, 1, 0]);
+        assert_eq!(changes(1, [0, 0, 0, 0]), 0, "a default route leads there anyway");
     }
 }

@@ -19,6 +19,7 @@
 //! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`. Somebody
 //! else's changes are undone.
 
+use std::array;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -47,7 +48,7 @@ const LASTING: Duration = Duration::from_secs(30);
 /// The verdict of a rule on a packet that would come or leave in clear.
 pub const DROP: &str = "counter name in-clear drop";
 /// Names of the counters for dropped packets.
-const COUNTERS: [&str; 2] = ["in-clear", beside::COUNTER];
+const COUNTERS: [&str; 3] = ["in-clear", beside::GONE, beside::ASTRAY];
 /// Prefix of the seal's name: a counter that counts nothing. A hash of the table's content follows.
 const SEAL: &str = "content-";
 const UNDROPPED: &str = "packets that come in clear in the name of peers are not kept out";
@@ -139,12 +140,13 @@ impl Fence {
         let plan = Plan::of(devices, radios);
         let orders = plan.orders(self.table);
         let which = format!("iifname {{ {} }}", nft::interfaces(&plan.devices));
+        let is_secret = devices.iter().any(|device| device.owner == Owner::Tunnel);
         self.follow(Content {
             orders,
             inherited: Vec::new(),
             undropped: UNDROPPED,
             needs: NEEDS,
-            carried: Some(Carried { hook: "forward", which }),
+            carried: Some(Carried { hook: "forward", which, is_secret }),
         });
     }
 
@@ -194,6 +196,12 @@ impl Fence {
     /// The wall.
     pub(crate) fn wall(&self) -> &Wall {
         &self.wall
+    }
+
+    /// Whether the wall holds anything back.
+    pub(crate) fn has_wall(&self) -> bool {
+        let carried = self.content.as_ref().and_then(|content| content.carried.as_ref());
+        carried.is_some_and(|it| !self.wall.is_open_for(it))
     }
 
     /// As [`Self::follow`], but sets keep their elements, and `carry_out` changes the table, together with whatever has
@@ -256,18 +264,19 @@ impl Fence {
         self.counted().iter().sum()
     }
 
-    /// Packets that the wall has dropped.
-    pub(crate) fn walled_off(&self) -> u64 {
-        let [_, count] = self.counted();
-        count
+    /// Packets that the wall has dropped: for networks that are gone, and for private addresses.
+    pub(crate) fn walled_off(&self) -> [u64; 2] {
+        let [_, gone, astray] = self.counted();
+        [gone, astray]
     }
 
     fn counted(&self) -> [u64; COUNTERS.len()] {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
         let of = |name| counters.iter().find(|(its, ..)| its == name).map_or(0, |it| it.1);
-        let [(first, before), (second, its_before)] =
-            [(of(COUNTERS[0]), self.dropped_before[0]), (of(COUNTERS[1]), self.dropped_before[1])];
-        [first.saturating_sub(before), second.saturating_sub(its_before)]
+        array::from_fn(|at| {
+            let count = COUNTERS.get(at).map_or(0, |name| of(*name));
+            count.saturating_sub(self.dropped_before.get(at).copied().unwrap_or(0))
+        })
     }
 
     /// Why nothing is dropped, for an operator.
@@ -578,6 +587,7 @@ mod tests {
             "add table inet trackway_tunnel",
             "add counter inet trackway_tunnel in-clear",
             "add counter inet trackway_tunnel gone",
+            "add counter inet trackway_tunnel astray",
             "add chain inet trackway_tunnel in_name",
             "add chain inet trackway_tunnel prerouting { type filter hook prerouting priority raw; policy accept; }",
             "add rule inet trackway_tunnel in_name fib saddr oif exists fib saddr oifname != { \"trackway-nc0\" } return",

@@ -78,8 +78,8 @@ pub struct Reconciler {
     missing: BTreeMap<Entry, String>,
     /// Drops packets that come or leave in clear.
     fence: Fence,
-    /// Whether the wall of the fence has dropped packets lately.
-    walled_off: Growth,
+    /// Whether the wall of the fence has dropped packets lately: for networks that are gone, and for private addresses.
+    walled_off: [Growth; 2],
     /// How often the observer's wall had changed when the fence had it last.
     wall_changes: u64,
     /// Interfaces of the MANET.
@@ -171,7 +171,7 @@ impl Reconciler {
             wanted: BTreeSet::new(),
             missing: BTreeMap::new(),
             fence: Fence::new(owner),
-            walled_off: Growth::default(),
+            walled_off: Default::default(),
             wall_changes: 0,
             radios,
             precedence,
@@ -338,7 +338,9 @@ impl Reconciler {
         }
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.fault());
-        faults.extend(self.walled_off.is_lasting().then(|| self.gone()).flatten());
+        let [gone, astray] = &self.walled_off;
+        faults.extend(gone.is_lasting().then(|| self.gone()).flatten());
+        faults.extend(astray.is_lasting().then(|| self.astray()));
         faults.extend(self.loosened.faults());
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
@@ -643,6 +645,17 @@ impl Reconciler {
             self.owner.table(),
         );
         Some(Fault::new(&fault::DROPPED, said))
+    }
+
+    /// Packets for private addresses to which only a default route leads.
+    fn astray(&self) -> Fault {
+        let uplinks = self.fence.wall().uplinks();
+        let said = format!(
+            "packets from peers for private addresses to which only a default route leads would leave by {uplinks} in clear, \
+             and are dropped: bring up the interface of their network (`ip link`, `ip address`); if they shall leave by \
+             {uplinks}, `ip route add NETWORK via ROUTER` lets them"
+        );
+        Fault::new(&fault::DROPPED, said)
     }
 
     /// Loosens strict reverse path filters of interfaces where the peers' packets may arrive. Without our mark the way
@@ -975,9 +988,14 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
-            match of.fence.wall().is_empty() {
-                true => of.walled_off = Growth::default(),
-                false => of.walled_off.follow(now, of.fence.walled_off()),
+            if of.fence.has_wall() {
+                let counts = of.fence.walled_off();
+                of.walled_off
+                    .iter_mut()
+                    .zip(counts)
+                    .for_each(|(its, count)| its.follow(now, count));
+            } else {
+                of.walled_off = Default::default();
             }
             if of.has_refused() {
                 self.look_at = earliest(self.look_at, Some(now + RETRY));

@@ -229,6 +229,9 @@ struct Inner {
     nets: Namespaces,
     gateway: String,
     far: String,
+    /// The gateway's program, and its configuration.
+    program: usize,
+    config: String,
 }
 
 impl Inner {
@@ -254,6 +257,7 @@ impl Inner {
         nets.run(&gateway, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
         let [(key, public), (far_key, far_public)] =
             ["key", "far"].map(|name| nets.make_key(name).unwrap());
+        let mut started = Vec::new();
         for (name, key, peer, endpoint, own, routes) in [
             (&gateway, key, far_public, "10.9.0.2", 1, "\"10.77.0.2/32\", \"fd77::2/128\""),
             (
@@ -262,7 +266,7 @@ impl Inner {
                 public,
                 "10.9.0.1",
                 2,
-                "\"10.77.0.1/32\", \"10.50.0.0/24\", \"fd50::/64\", \"10.60.0.0/24\"",
+                "\"10.77.0.1/32\", \"10.50.0.0/24\", \"fd50::/64\", \"10.60.0.0/24\", \"198.51.100.0/24\"",
             ),
         ] {
             let config = format!(
@@ -270,9 +274,10 @@ impl Inner {
                  [[tunnel.peer]]\nname = \"other\"\npublic-key = \"{peer}\"\n\
                  endpoint = \"{endpoint}:51900\"\nroutes = [{routes}]\n"
             );
-            nets.start_gateway(name, &format!("tunnel{own}"), &config);
+            started.push((nets.start_gateway(name, &format!("tunnel{own}"), &config), config));
         }
-        let net = Self { nets, gateway, far };
+        let (program, config) = started.remove(0);
+        let net = Self { nets, gateway, far, program, config };
         for host in LAN {
             assert!(wait_until(SOON, || net.answers(host)), "{}", net.nets.status(&net.far));
         }
@@ -341,6 +346,7 @@ fn what_came_by_a_tunnel_for_a_network_that_is_gone_does_not_leave_in_clear() {
     }
     // A route that somebody has for the network, or for a part of it, is meant.
     run("ip address add 10.60.0.1/24 dev lan0");
+    run("ip address add 198.51.100.1/24 dev lan0");
     run("ip route add 10.60.0.64/26 via 10.9.0.2");
     assert!(wait_until(SOON, || net.in_clear("10.60.0.65") > 0));
     run("ip link set lan0 down");
@@ -350,7 +356,40 @@ fn what_came_by_a_tunnel_for_a_network_that_is_gone_does_not_leave_in_clear() {
     assert!(wait_until(SOON, || net.in_clear("10.60.0.2") > 0));
     // Gone for good, as its administrator says.
     run("ip link delete lan0");
-    assert_eq!(net.in_clear("10.50.0.2"), 0);
+    assert_eq!(net.in_clear("198.51.100.2"), 0);
     run(&format!("{TRACKWAY} reload"));
-    assert!(wait_until(SOON, || net.in_clear("10.50.0.2") > 0));
+    assert!(wait_until(SOON, || net.in_clear("198.51.100.2") > 0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_came_by_a_tunnel_for_private_addresses_follows_no_default_route() {
+    let mut net = Inner::start();
+    let gateway = net.gateway.clone();
+    let has_fault =
+        |net: &Inner| net.tells("private addresses to which only a default route leads");
+
+    // Started again without its LAN, the gateway has never seen the network.
+    net.nets.run(&gateway, "ip link delete lan0");
+    let (code, said) = net.nets.program(net.program).stop();
+    assert_eq!(code, Some(0), "{said}");
+    net.program = net.nets.start_gateway(&gateway, "again", &net.config);
+    assert!(wait_until(SOON, || net.answers("10.77.0.1")), "{}", net.nets.status(&net.far));
+    assert!(!has_fault(&net));
+    for host in LAN {
+        assert_eq!(net.in_clear(host), 0, "{host}");
+    }
+    assert!(wait_until(SOON, || has_fault(&net)), "{}", net.nets.status(&gateway));
+    let explained = format!("{TRACKWAY} explain icmp 10.77.0.2 10.50.0.2 --interface trackway-nc0");
+    let explained = net.nets.try_run(&gateway, &explained);
+    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(said.contains("would leave by eth1 in clear"), "{said}");
+    // As an exit it lets others pass, and private addresses where a route leads.
+    assert!(net.in_clear("198.51.100.2") > 0);
+    for (host, route) in LAN.iter().zip(["10.50.0.0/24 via 10.9.0.2", "fd50::/64 via fd09::2"]) {
+        net.nets.run(&gateway, &format!("ip route add {route}"));
+        assert!(wait_until(SOON, || net.in_clear(host) > 0), "{route}");
+        net.nets.run(&gateway, &format!("ip route delete {route}"));
+        assert!(wait_until(SOON, || net.in_clear(host) == 0), "{route}");
+    }
 }

@@ -93,6 +93,7 @@ impl Question {
         let others = others_rules(&mut netlink, !self.source.is_ipv4()).unwrap_or_default();
         explanation.doubts.extend(self.by_service_type(&mut routes, &others, came_by, hop));
         let firewalls = Firewalls::read();
+        let walls = if way == Way::Through { Firewalls::walls() } else { Firewalls::default() };
         let mut connection = Connection::New;
         for (hook, has_come, leaves) in way.hooks() {
             let mark = match (led, hook, has_come) {
@@ -140,6 +141,14 @@ impl Question {
             }
             if let Some(culprit) = firewalls.redirects(&packet, *hook) {
                 explanation.doubts.push(format!("may be given another destination by {culprit}"));
+            }
+            if let Fate::Dropped(culprit) = walls.judge(&packet, *hook) {
+                let by = leaves_by.as_deref().unwrap_or_default();
+                obstacle = obstacle.or_else(|| Some(format!(
+                    "would leave by {by} in clear, and is dropped by our {culprit}: bring up the interface of its network; if \
+                     it shall leave by {by}, `ip route add NETWORK via ROUTER` lets it"
+                )));
+                break;
             }
             match firewalls.judge(&packet, *hook) {
                 Fate::Passes => {}

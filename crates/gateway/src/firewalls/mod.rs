@@ -18,6 +18,7 @@ use std::net::IpAddr;
 
 use base::ip::{Prefix, protocol};
 use host::numbers::Mark;
+use host::{Owner, beside};
 
 pub use tool::ask;
 pub use way::{LOOPBACK, Seen, Way};
@@ -253,6 +254,20 @@ impl Firewalls {
         all
     }
 
+    /// Reads our own walls alone: chains that keep what services have brought here from leaving in clear.
+    pub fn walls() -> Self {
+        let mut all = Self::default();
+        for owner in Owner::ALL {
+            let words = ["-j", "list", "chain", "inet", owner.table(), beside::CHAIN];
+            let said = ask("nft", &words, "").and_then(|answer| answer.success());
+            // Where nothing is walled off there is no such chain.
+            if let Some(said) = said.ok().and_then(|said| serde_json::from_slice(&said).ok()) {
+                nft::add(&mut all, &said, true);
+            }
+        }
+        all
+    }
+
     /// Reads the tables of others, named as `nft list tables` does: `table inet filter` in each line. Each is asked for
     /// alone, because `nft` 1.0.6 writes whatever stands in memory for the flag of a table with an owner, as ours are,
     /// and nothing at all if that is no text.
@@ -277,7 +292,7 @@ impl Firewalls {
                 .success()
                 .and_then(|said| serde_json::from_slice(&said).map_err(|why| why.to_string()));
             match read {
-                Ok(ruleset) => nft::add(self, &ruleset),
+                Ok(ruleset) => nft::add(self, &ruleset, false),
                 Err(why) => self.unread.push(unread(why)),
             }
         }
@@ -287,7 +302,7 @@ impl Firewalls {
     #[cfg(test)]
     pub fn of_nft(ruleset: &serde_json::Value) -> Self {
         let mut all = Self::default();
-        nft::add(&mut all, ruleset);
+        nft::add(&mut all, ruleset, false);
         all
     }
 

@@ -28,13 +28,13 @@ const HARMLESS: [&str; 10] = [
 /// Elements of the named sets, by table with family, and name.
 type Sets<'r> = BTreeMap<(String, &'r str), &'r Value>;
 
-/// Adds all chains of others.
-pub fn add(to: &mut Firewalls, ruleset: &Value) {
+/// Adds all chains of others, or those of ours.
+pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
     let none = Vec::new();
     let all = ruleset["nftables"].as_array().unwrap_or(&none);
     let of_kind = |kind: &'static str| {
         let objects = all.iter().map(move |it| &it[kind]).filter(|it| it.is_object());
-        objects.filter(|it| !text(it, "table").starts_with(OURS))
+        objects.filter(move |it| text(it, "table").starts_with(OURS) == are_ours)
     };
     let dormant: Vec<_> = of_kind("table")
         .filter(|it| it["flags"].to_string().contains("dormant"))

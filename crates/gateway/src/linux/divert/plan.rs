@@ -202,7 +202,7 @@ impl Plan {
             inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
             undropped: "connections leave in clear while HF-PEP stands still",
             needs: super::NEEDS,
-            carried: Some(Carried { hook: "postrouting", which: ours }),
+            carried: Some(Carried { hook: "postrouting", which: ours, is_secret: false }),
         }
     }
 
