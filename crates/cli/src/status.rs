@@ -257,18 +257,19 @@ fn print_state(
 
 /// Prints the use of the air, the stations and the waiting data, a line each.
 fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
-    let percent = |value: &Value| value.as_f64().unwrap_or_default() * 100.0;
+    let number = |value: &Value| value.as_f64().unwrap_or_default();
+    let share = |value: &Value| readable::share(number(value));
+    let rate = |value: &Value| readable::rate(number(value));
     for span in node["air"].as_array().into_iter().flatten() {
         writeln!(
             out,
-            "  last {:>2} min: transmitting {:.1} %, receiving {:.1} %; data sent {} bit/s, received {} \
-             bit/s, {:.1} % of the waveform",
-            span["minutes"],
-            percent(&span["transmitting"]),
-            percent(&span["receiving"]),
-            span["sent_bit_s"],
-            span["received_bit_s"],
-            percent(&span["utilisation"]),
+            "  last {:>2} min: transmitting {}, receiving {}; data sent {}, received {}, {} of the waveform",
+            span["minutes"].as_u64().unwrap_or_default(),
+            share(&span["transmitting"]),
+            share(&span["receiving"]),
+            rate(&span["sent_bit_s"]),
+            rate(&span["received_bit_s"]),
+            share(&span["utilisation"]),
         )?;
     }
     for station in node["stations"].as_array().into_iter().flatten() {
@@ -363,6 +364,21 @@ mod tests {
         let status = only(status.as_object().unwrap().clone(), &args);
         print(&mut out, &args, &status).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_use_of_the_air_has_numbers_like_all_others() {
+        let node = json!({ "air": [{
+            "minutes": 5, "transmitting": 0.712, "receiving": 0.0, "sent_bit_s": 6834.0,
+            "received_bit_s": 112.0, "utilisation": 0.004,
+        }] });
+        let mut out = Vec::new();
+
+        print_air(&mut out, &node).unwrap();
+
+        let said = "  last  5 min: transmitting 71.2 %, receiving 0 %; data sent 6.83 kbit/s, received 112 bit/s, \
+                    0.40 % of the waveform\n";
+        assert_eq!(String::from_utf8(out).unwrap(), said);
     }
 
     #[test]
