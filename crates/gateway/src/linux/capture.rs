@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use base::ip::Prefix;
 use base::time::Time;
+use host::beside::Carried;
 use host::fence::{Content, DROP};
 use host::nft::{self, Told};
 use host::numbers::Mark;
@@ -143,7 +144,10 @@ impl Plan {
         ]);
         orders.extend(self.taking(table, |_, _| DROP.to_owned(), DROP));
         let undropped = "datagrams for other gateways leave in clear while S/R stands still";
-        Content { orders, undropped, needs: NEEDS, ..Content::default() }
+        // What hosts behind other gateways have sent to hosts here.
+        let which = format!("meta mark {OWN:#x} meta l4proto udp fib saddr type != local");
+        let carried = Some(Carried { hook: "postrouting", which, is_secret: false });
+        Content { orders, undropped, needs: NEEDS, carried, ..Content::default() }
     }
 
     /// The orders by which a table does `take`, a text for a version of IP and its listener, to incoming packets, and

@@ -241,6 +241,37 @@ fn datagrams_that_nobody_carries_do_not_leave_in_clear() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn datagrams_for_a_network_that_is_gone_do_not_leave_in_clear() {
+    let (mut net, hosts) = net("");
+    net.nets.run(&net.nodes[1], "ip route add default via 10.9.1.1");
+    net.kill(1);
+    net.start(1);
+    let script = net.nets.folder().join("watch");
+    fs::write(
+        &script,
+        "add table inet watch { counter clear { }; chain in { type filter hook prerouting priority -500; ip saddr \
+         10.1.0.5 ip daddr 10.2.0.5 iifname != \"lan0\" counter name clear; }; }",
+    )
+    .unwrap();
+    net.nets.run(&net.nodes[0], &format!("nft -f {}", script.display()));
+    let in_clear = || net.nets.run(&net.nodes[0], "nft list counter inet watch clear");
+    let target = socket(&net, &hosts[1], "10.2.0.5:5000");
+    let client = socket(&net, &hosts[0], "10.1.0.5:0");
+    client.send_to(b"before", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"before");
+
+    net.nets.run(&net.nodes[1], "ip link set lan0 down");
+    client.send_to(b"in clear", "10.2.0.5:5000").unwrap();
+    let is_dropped = || net.status(1)["faults"].to_string().contains("dropped-in-clear");
+    assert!(wait_until(SOON, is_dropped), "{}: {}", in_clear(), net.status(1));
+    assert!(in_clear().contains("packets 0"), "{}", in_clear());
+    net.nets.run(&net.nodes[1], "ip link set lan0 up");
+    client.send_to(b"after", "10.2.0.5:5000").unwrap();
+    assert_eq!(heard(&target).0, b"after");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_rule_of_another_program_that_takes_datagrams_is_a_fault() {
     let (net, _) = net("");
     let is_told = || net.status(0)["faults"].to_string().contains("rule-overruled");

@@ -245,3 +245,32 @@ fn answers_to_a_client_of_a_network_that_is_gone_do_not_leave_in_clear() {
     exchange(&mut here, &mut there);
     assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_clients_send_to_a_target_of_a_network_that_is_gone_does_not_leave_in_clear() {
+    let mut net = net();
+    let far = net.sites.gateways[1].clone();
+    net.nets.run(&far, "ip route add default via 192.0.2.1");
+    for gateway in [0, 1] {
+        net.start(gateway, &format!("[hfpep]\n{}", bearer(gateway, "192.0.2.")));
+    }
+    net.expect_spares();
+    let (mut here, mut there) = net.pair(&net.listen(7));
+    // Comes to the near gateway from the far one.
+    let watch =
+        WATCH.replace("ip daddr 10.0.0.0/8", "ip daddr 10.2.0.0/16").replace("watch", "back");
+    fs::write(net.nets.folder().join("back"), watch).unwrap();
+    let script = net.nets.folder().join("back").display().to_string();
+    net.nets.run(&net.sites.gateways[0], &format!("nft -f {script}"));
+
+    net.nets.run(&far, "ip link set lan down");
+    here.write_all(b"more").unwrap();
+    net.expect(1, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
+    net.expect(1, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
+    net.nets.run(&far, "ip link set lan up");
+
+    there.read_exact(&mut [0; 4]).unwrap();
+    exchange(&mut here, &mut there);
+    assert_eq!(counted(&net, 0, "back clear"), 0);
+}

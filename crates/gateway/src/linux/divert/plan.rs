@@ -187,8 +187,13 @@ impl Plan {
         let table = Table::Shut;
         let mut orders = self.base(table);
         orders.extend(self.deciding(table));
-        let ours = [timewait::LED, REFUSED].map(|mark| format!("{mark:#x}"));
-        let ours = format!("meta mark {{ {} }}", listed(ours));
+        let marked = |marks: &[Mark]| {
+            format!("meta mark {{ {} }}", listed(marks.iter().map(|mark| format!("{mark:#x}"))))
+        };
+        let ours = marked(&[timewait::LED, REFUSED]);
+        // Answers to clients here, and what other gateways' clients send to targets here.
+        let borrowed =
+            format!("{} fib saddr type != local", marked(&[timewait::LED, REFUSED, OWN]));
         if !self.interfaces.is_empty() {
             orders.push(table.chain(GUARD, "filter", "postrouting priority mangle"));
             let by: BTreeSet<_> =
@@ -202,7 +207,7 @@ impl Plan {
             inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
             undropped: "connections leave in clear while HF-PEP stands still",
             needs: super::NEEDS,
-            carried: Some(Carried { hook: "postrouting", which: ours, is_secret: false }),
+            carried: Some(Carried { hook: "postrouting", which: borrowed, is_secret: false }),
         }
     }
 
