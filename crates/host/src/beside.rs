@@ -22,7 +22,7 @@ use nix::libc;
 
 use crate::entry::{self, FIXED, Found, Owner};
 use crate::links;
-use crate::netlink::{self, Message, Netlink};
+use crate::netlink::{self, Message, Netlink, Request};
 use crate::nft;
 use crate::routes::{Packets, Routes};
 
@@ -54,6 +54,9 @@ type Place = (u32, IpAddr, u8);
 pub(crate) struct Beside {
     /// The names of the interfaces that have, or had, an address in each network.
     networks: BTreeMap<Prefix, BTreeSet<String>>,
+    /// Networks of addresses that came without a route (`noprefixroute`), and the numbers of their interfaces: such a
+    /// network counts once somebody has made its route.
+    routeless: BTreeSet<(Prefix, u32)>,
     /// The lengths of their prefixes.
     lengths: BTreeSet<u8>,
     /// The names of interfaces that a default route leads to, or has led to.
@@ -89,27 +92,44 @@ pub struct Carried {
 }
 
 impl Beside {
-    /// Begins with what there is now: `places` are all addresses of this host.
-    pub(crate) fn new(places: &BTreeSet<Place>, routes: &mut Routes) -> Self {
+    /// Begins with what there is now.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn new(routes: &mut Routes) -> io::Result<Self> {
         let mut beside = Self::default();
-        beside.note(places, routes);
-        beside
+        beside.note(routes)?;
+        Ok(beside)
     }
 
-    /// Notes all addresses of this host, and asks to which of their interfaces default routes lead.
-    pub(crate) fn note(&mut self, places: &BTreeSet<Place>, routes: &mut Routes) {
+    /// Notes all addresses of this host, and to which of their interfaces default routes lead.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn note(&mut self, routes: &mut Routes) -> io::Result<()> {
         self.change();
-        places.iter().for_each(|it| self.note_address(*it));
-        let interfaces: BTreeSet<_> = places.iter().map(|(index, ..)| *index).collect();
-        for index in interfaces {
+        for index in self.note_addresses()? {
             if [true, false].into_iter().any(|is_v4| routes.has_default(index, is_v4)) {
                 links::existing_name(index).into_iter().for_each(|name| self.note_uplink(name));
             }
         }
+        Ok(())
     }
 
-    /// Notes an address of an interface.
-    fn note_address(&mut self, (index, address, bits): Place) {
+    /// Notes all addresses of this host; returns their interfaces.
+    fn note_addresses(&mut self) -> io::Result<BTreeSet<u32>> {
+        let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
+        let all = Netlink::open()?.dump(&request, |message, all| {
+            let place = links::address_of(message);
+            all.extend(place.map(|place| (place, links::makes_route(message))));
+        })?;
+        let interfaces = all.iter().map(|((index, ..), _)| *index).collect();
+        all.into_iter().for_each(|(place, makes_route)| self.note_address(place, makes_route));
+        Ok(interfaces)
+    }
+
+    /// Notes an address of an interface, and whether the kernel makes the route to its network.
+    fn note_address(&mut self, (index, address, bits): Place, makes_route: bool) {
         let is_one_host = bits == if address.is_ipv4() { 32 } else { 128 };
         let is_link_local = match address {
             IpAddr::V4(it) => it.is_link_local(),
@@ -118,12 +138,26 @@ impl Beside {
         if is_one_host || is_link_local || address.is_loopback() {
             return;
         }
-        let (Ok(prefix), Some(name)) = (Prefix::new(address, bits), links::existing_name(index))
-        else {
+        let Ok(prefix) = Prefix::new(address, bits) else { return };
+        let network = prefix.network();
+        if makes_route {
+            self.note_network(network, index);
             return;
-        };
-        self.lengths.insert(bits);
-        if self.networks.entry(prefix.network()).or_default().insert(name) {
+        }
+        self.routeless.insert((network, index));
+        let decided = Routes::open().and_then(|mut routes| {
+            routes.decided(links::beside(network.address(), 1), &Packets::default())
+        });
+        if decided.is_ok_and(|(hop, its)| hop.interface() == Some(index) && its == bits) {
+            self.note_network(network, index);
+        }
+    }
+
+    /// Notes that a network is next to this host.
+    fn note_network(&mut self, network: Prefix, index: u32) {
+        let Some(name) = links::existing_name(index) else { return };
+        self.lengths.insert(network.bits());
+        if self.networks.entry(network).or_default().insert(name) {
             self.change();
         }
     }
@@ -132,10 +166,16 @@ impl Beside {
     pub(crate) fn take(&mut self, message: Message<'_>) {
         match message.kind {
             libc::RTM_NEWADDR => {
-                links::address_of(message).into_iter().for_each(|it| self.note_address(it));
+                let place = links::address_of(message).into_iter();
+                place.for_each(|it| self.note_address(it, links::makes_route(message)));
             }
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 let Some(route) = Found::parse(message).filter(is_of_others) else { return };
+                if message.kind == libc::RTM_NEWROUTE && !self.routeless.is_empty() {
+                    let places = interfaces(message).into_iter().map(|index| (route.to, index));
+                    let its: Vec<_> = places.filter(|it| self.routeless.contains(it)).collect();
+                    its.into_iter().for_each(|(network, index)| self.note_network(network, index));
+                }
                 if message.kind == libc::RTM_NEWROUTE && is_default(&route) {
                     let names = interfaces(message).into_iter().filter_map(links::existing_name);
                     names.for_each(|name| self.note_uplink(name));
@@ -157,12 +197,16 @@ impl Beside {
         }
     }
 
-    /// Forgets networks in which this host has no address any more; `places` are all its addresses.
-    pub(crate) fn forget(&mut self, places: &BTreeSet<Place>) {
+    /// Forgets networks in which this host has no address any more.
+    ///
+    /// # Errors
+    /// As [`Self::new`]: all are forgotten.
+    pub(crate) fn forget(&mut self) -> io::Result<()> {
         self.networks.clear();
+        self.routeless.clear();
         self.lengths.clear();
-        places.iter().for_each(|it| self.note_address(*it));
         self.change();
+        self.note_addresses().map(drop)
     }
 
     /// How often something has changed: another [`Self::wall`] may follow from it.
@@ -393,7 +437,7 @@ mod tests {
     #[test]
     fn a_route_to_part_of_a_network_or_to_a_wider_one_is_a_change_and_no_other_route() {
         let mut beside = Beside::default();
-        beside.note_address((1, "10.50.0.1".parse().unwrap(), 24));
+        beside.note_address((1, "10.50.0.1".parse().unwrap(), 24), true);
         let before = beside.changes();
         let mut concerns = |bits, to: [u8; 4]| {
             let body = route(bits, &[(libc::RTA_DST, &to)]);

@@ -415,6 +415,14 @@ pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
     Some((u32::from_ne_bytes([a, b, c, d]), local_address(message)?, bits))
 }
 
+/// Whether the kernel itself makes the route to the network of a new address.
+pub(crate) fn makes_route(message: Message<'_>) -> bool {
+    let mut attributes = message.attributes(ADDRESS_FIXED);
+    let flags = attributes.find(|(kind, _)| *kind == libc::IFA_FLAGS);
+    let flags = flags.and_then(|(_, value)| netlink::number(value)).unwrap_or_default();
+    flags & libc::IFA_F_NOPREFIXROUTE == 0
+}
+
 /// Asks for an interface.
 pub(crate) fn get_request(index: u32) -> Request {
     Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0))

@@ -147,7 +147,8 @@ impl Observer {
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         let facts = Facts::read().context("cannot ask the kernel")?;
         let mut routes = Routes::open().context("cannot ask for routes")?;
-        let beside = Mutex::new(Beside::new(&facts.addresses, &mut routes));
+        let beside = Beside::new(&mut routes).context("cannot ask for addresses")?;
+        let beside = Mutex::new(beside);
         let facts = Mutex::new(facts);
         let ways = Mutex::new(Ways { routes, known: BTreeMap::new() });
         let (queues, networks) = (Mutex::default(), Mutex::default());
@@ -215,8 +216,9 @@ impl Observer {
 
     /// Forgets networks that were next to this host, and in which it has no address any more.
     pub fn forget_networks(&self) {
-        let addresses = lock(&self.shared.facts).addresses.clone();
-        lock(&self.shared.beside).forget(&addresses);
+        if let Err(error) = lock(&self.shared.beside).forget() {
+            warn!(%error, "addresses of this host are not read");
+        }
         // All compare their wishes with the host again.
         self.shared.each_queue(Queue::lose);
     }
@@ -338,13 +340,13 @@ impl Shared {
 
     /// Reads all facts anew, and tells everybody that notices were lost.
     fn recover(&self) {
-        match Facts::read() {
-            Ok(facts) => {
-                let Ways { routes, .. } = &mut *lock(&self.ways);
-                lock(&self.beside).note(&facts.addresses, routes);
-                *lock(&self.facts) = facts;
-            }
-            Err(error) => warn!(%error, "addresses of this host are not read"),
+        let read = Facts::read().and_then(|facts| {
+            *lock(&self.facts) = facts;
+            let Ways { routes, .. } = &mut *lock(&self.ways);
+            lock(&self.beside).note(routes)
+        });
+        if let Err(error) = read {
+            warn!(%error, "addresses of this host are not read");
         }
         lock(&self.ways).known.clear();
         self.each_queue(Queue::lose);

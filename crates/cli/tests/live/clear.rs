@@ -228,6 +228,7 @@ fn a_peer_for_everything_keeps_nobody_out_who_is_no_part_of_it() {
 struct Inner {
     nets: Namespaces,
     gateway: String,
+    lan: String,
     far: String,
     /// The gateway's program, and its configuration.
     program: usize,
@@ -277,7 +278,7 @@ impl Inner {
             started.push((nets.start_gateway(name, &format!("tunnel{own}"), &config), config));
         }
         let (program, config) = started.remove(0);
-        let net = Self { nets, gateway, far, program, config };
+        let net = Self { nets, gateway, lan, far, program, config };
         for host in LAN {
             assert!(wait_until(SOON, || net.answers(host)), "{}", net.nets.status(&net.far));
         }
@@ -359,6 +360,24 @@ fn what_came_by_a_tunnel_for_a_network_that_is_gone_does_not_leave_in_clear() {
     assert_eq!(net.in_clear("198.51.100.2"), 0);
     run(&format!("{TRACKWAY} reload"));
     assert!(wait_until(SOON, || net.in_clear("198.51.100.2") > 0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_of_an_address_without_a_route_counts_once_its_route_is_there() {
+    let net = Inner::start();
+    let run = |command: &str| drop(net.nets.run(&net.gateway, command));
+    let (host, in_clear) = ("198.51.100.2", || net.in_clear("198.51.100.2"));
+
+    run("ip address add 198.51.100.1/24 dev lan0 noprefixroute");
+    assert!(wait_until(SOON, || in_clear() > 0), "only the default route leads there");
+    // As a network manager adds it.
+    run("ip route add 198.51.100.0/24 dev lan0 metric 100");
+    net.nets.run(&net.lan, &format!("ip address add {host}/24 dev eth0"));
+    assert!(wait_until(SOON, || net.answers(host)));
+    run("ip link set lan0 down");
+    assert_eq!(in_clear(), 0);
+    assert!(wait_until(SOON, || net.tells("198.51.100.0/24")));
 }
 
 #[test]
