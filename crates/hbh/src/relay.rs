@@ -953,7 +953,7 @@ impl Relay {
 const RIDERS: usize = 4;
 /// Flows looked at for a packet that fits a used-up budget.
 const BLOCKED: usize = 64;
-/// Flows looked at for something to repair, each time that a link is idle.
+/// Flows with packets under way looked at for something to repair, each time that a link is idle.
 const SPARE_SEARCH: usize = 64;
 
 /// A flow, and its kind of transmission.
@@ -1105,7 +1105,11 @@ impl Relay {
     /// Chooses an unrequested transmission for an idle link with losses; flows take turns.
     fn spare(&mut self, now: Time, link: Link) -> Option<Turn> {
         let state = self.links.get_mut(&link)?;
-        for _ in 0..state.spares.len().min(SPARE_SEARCH) {
+        let mut looked_at = 0;
+        for _ in 0..state.spares.len() {
+            if looked_at == SPARE_SEARCH {
+                break;
+            }
             let Some((peer, flow)) = state.spares.pop_front() else { break };
             let (Some(neighbour), Some(sender)) =
                 (self.peers.get(&peer), self.senders.get_mut(&(peer, flow)))
@@ -1117,6 +1121,7 @@ impl Relay {
                 continue;
             }
             state.spares.push_back((peer, flow));
+            looked_at += 1;
             if !neighbour.path.is_idle()
                 || neighbour.path.budget().is_full()
                 || neighbour.paused_until.is_some()

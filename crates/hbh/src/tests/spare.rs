@@ -50,6 +50,34 @@ fn what_the_driver_reports_of_a_link_counts_until_packets_tell_more() {
     assert!(copies(&mut pair, 0) > 1, "it is known to be lossy");
 }
 
+/// While a link is busy, nobody strikes such flows off the list.
+#[test]
+fn flows_with_nothing_under_way_keep_no_segment_from_being_sent_twice() {
+    let mut answered = Answered::new(Config::new(Profile::Default));
+    let give = |answered: &mut Answered, connection: u16, seq: u32| {
+        let mut packet = segment(seq, 100, 0);
+        packet[20..22].copy_from_slice(&connection.to_be_bytes());
+        answered.relay.handle_packet(answered.now, Peer(1), &packet).unwrap();
+        answered.send().unwrap()
+    };
+    for connection in 1..100 {
+        // One of three is lost.
+        let (flow, first, ..) = give(&mut answered, connection, 0);
+        let (_, second, name, _) = give(&mut answered, connection, 100);
+        answered.now += Duration::from_millis(10);
+        answered.hear(flow, first, name);
+        let (_, _, name, _) = answered.send().unwrap();
+        answered.now += Duration::from_millis(10);
+        answered.hear(flow, wire::Seq(second.0.wrapping_add(1)), name);
+    }
+
+    let (flow, ..) = give(&mut answered, 100, 0);
+    answered.now += Duration::from_millis(5);
+
+    let copy = answered.send().expect("a copy");
+    assert_eq!(copy.0, flow);
+}
+
 #[test]
 fn a_repair_makes_a_loss_good_without_a_round_trip() {
     let mut pair = Line::pair(Config::new(Profile::Default));
