@@ -40,7 +40,7 @@ use crate::settings::Settings;
 /// Kernel notices read before packets have their turn.
 const READS: usize = 64;
 /// The most repairs at once, and the interval of further repairs: a program that removes our entries again and again is
-/// not worth more of the thread.
+/// not worth more of the thread. Looks that find nothing to repair have as many of their own, and come by [`Trials`] then.
 const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Until refused entries are tried again.
@@ -936,12 +936,13 @@ fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
 /// The kernel's notices of changes that may concern a [`Reconciler`].
 pub struct Watch {
     changes: Subscription,
-    looks: Budget,
+    repairs: Budget,
+    looks_in_vain: Budget,
+    /// When to look again after looks in vain.
+    looks: Trials,
     /// When to look for missing entries, if any may be missing, and in which tables for other programs' routes.
     look_at: Option<Time>,
     foreign: Foreign,
-    /// Whether the last look has repaired anything.
-    has_repaired: bool,
     /// When to look at settings of our devices again.
     settings_at: Time,
     /// When to ask the observer for its wall again.
@@ -955,14 +956,15 @@ impl Watch {
     /// When there are no descriptors left.
     pub fn open(observer: &Observer) -> anyhow::Result<Self> {
         let changes = observer.subscribe(Interest::HostAndTables)?;
-        let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
+        let budget = Budget::new(Time::ZERO, LOOKS, INTERVAL);
         let foreign = Foreign::OfOurTables;
         Ok(Self {
             changes,
-            looks,
+            repairs: budget,
+            looks_in_vain: budget,
+            looks: Trials::default(),
             look_at: None,
             foreign,
-            has_repaired: false,
             settings_at: Time::ZERO,
             walls: Trials::default(),
         })
@@ -1024,20 +1026,26 @@ impl Watch {
         }
         let mut outcome = Outcome::default();
         if self.look_at.is_some_and(|at| at <= now) {
-            if self.looks.spend(now) {
-                outcome = of.look(self.foreign)?;
-                self.has_repaired = outcome != Outcome::default();
+            let is_contested = self.repairs.left(now) == 0;
+            let is_idle = self.looks_in_vain.left(now) == 0 && now < self.looks.due_at();
+            if is_contested && !of.is_put_off {
+                warn!("others change what is ours all the time: it is put back every second");
+            }
+            of.is_put_off = is_contested;
+            if is_contested {
+                self.look_at = Some(now + INTERVAL);
+            } else if is_idle {
+                self.look_at = Some(self.looks.due_at().min(now + INTERVAL));
+            } else {
+                outcome = self.looks.run(now, || of.look(self.foreign))?;
+                let budget = match outcome == Outcome::default() {
+                    true => &mut self.looks_in_vain,
+                    false => &mut self.repairs,
+                };
+                let _ = budget.spend(now);
                 self.foreign = Foreign::OfOurTables;
-                of.is_put_off = false;
                 // A refused entry may succeed the next time.
                 self.look_at = of.has_refused().then_some(now + RETRY);
-            } else {
-                // Changes of others by themselves are nobody's fault.
-                if self.has_repaired && !of.is_put_off {
-                    warn!("others change what is ours all the time: it is put back every second");
-                }
-                of.is_put_off = self.has_repaired;
-                self.look_at = Some(now + INTERVAL);
             }
         }
         outcome.has_addresses = addresses || is_lossy;

@@ -1,6 +1,7 @@
 //! Tests a running tunnel while other programs change its routes.
 
-use std::time::Instant;
+use std::fs;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -90,6 +91,33 @@ fn routes_that_are_removed_all_the_time_are_put_back_now_and_then() {
 
     let is_back = wait_until(SOON, || net.claimed(0) == before);
     assert!(is_back, "{}", net.claimed(0));
+    net.expect_no_fault(0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn changes_that_take_nothing_away_do_not_put_repairs_off() {
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+    let before = net.claimed(0);
+    let churn = net.nets.folder().join("churn");
+    fs::write(
+        &churn,
+        "for i in $(seq 20); do ip address add 10.99.0.1/32 dev trackway-nc0 && ip address del 10.99.0.1/32 dev \
+         trackway-nc0 && sleep 0.02; done; ip route del 10.77.0.2 dev trackway-nc0",
+    )
+    .unwrap();
+
+    let waits = [(); 5].map(|()| {
+        net.run(0, &format!("sh {}", churn.display()));
+        let began = Instant::now();
+        let is_back = wait_until(SOON, || net.claimed(0) == before);
+        assert!(is_back, "{}", net.claimed(0));
+        began.elapsed()
+    });
+
+    let waited = waits.iter().sum::<Duration>();
+    assert!(waited < Duration::from_millis(1_200), "{waits:?}");
     net.expect_no_fault(0);
 }
 
