@@ -79,6 +79,30 @@ fn an_exit_peer_beside_another_leaves_endpoint_and_administrator_in_reach() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn datagrams_whose_mark_a_firewall_changes_do_not_go_round_and_a_fault_says_so() {
+    let mut net = Net::with_exit();
+    net.start_all();
+    let looped = |net: &Net| net.count(0, "tunnel_datagrams_looped");
+    let is_told = |net: &Net| net.status(0)["faults"].to_string().contains("changes their mark");
+    net.expect_ping(0, FAR[0]);
+    assert_eq!(looped(&net), 0);
+    let datagrams = |net: &Net| net.status(0)["tunnels"][0]["datagrams_sent"].as_u64().unwrap();
+    let before = datagrams(&net);
+
+    net.run(0, "nft add table inet other");
+    net.run(0, "nft add chain inet other out { type route hook output priority mangle ; }");
+    net.run(0, "nft add rule inet other out meta l4proto udp meta mark set 0x9");
+    net.try_run(0, &format!("ping -c 3 -i 0.2 -W 0.2 {}", FAR[0]));
+    assert!(wait_until(SOON, || is_told(&net)), "{}", net.status(0));
+    let sent = datagrams(&net) - before;
+    assert!(looped(&net) > 0 && sent < 200, "{sent} sent, {} come back", looped(&net));
+
+    net.run(0, "nft delete table inet other");
+    net.expect_ping(0, FAR[0]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_network_that_holds_a_peers_endpoint_does_not_swallow_the_tunnel() {
     let mut net = Net::pair("");
     net.run(1, &format!("ip address add {ENDPOINT} dev lo"));

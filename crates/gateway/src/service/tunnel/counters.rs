@@ -31,6 +31,8 @@ base::counters! {
         pub device_reads: counter(reads) in Counter;
         /// Reads that cannot be cut or are no IP; dropped.
         pub device_malformed: counter(reads) in Counter;
+        /// Our own datagrams to peers, whose mark another program has changed; dropped.
+        pub datagrams_looped: counter(datagrams) in Counter;
         /// Packets that belong to no peer; dropped, the sender told.
         pub packets_unrouted: counter(packets) in Counter;
         /// Packets that waited in vain for a session, or had no room to wait; dropped, the sender told after a while.

@@ -36,13 +36,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base::dns::{Failure, Lookup, Name, files};
-use base::ip::{Header, Prefix, icmp, mss};
+use base::ip::{Header, Prefix, icmp, mss, protocol};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
 use counters::Counters;
 use errors::{Answer, Errors};
 use fresh::From;
+use host::fence::Growth;
 use host::netlink::Netlink;
 use host::{DeviceRoutes, MARK, Observer, Owner, Precedence, Reconciler, Watch};
 use inward::Inward;
@@ -119,6 +120,8 @@ struct Shared {
     errors: Mutex<Errors>,
     /// Which version of IP may leave in clear beside the peers.
     beside: Mutex<Option<config::InClear>>,
+    /// Whether datagrams of ours have come back into the tunnel lately.
+    looped: Mutex<Growth>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
     /// without a deadline.
     armed: [AtomicU64; 2],
@@ -191,6 +194,7 @@ impl Tunnel {
             reconciler: Mutex::new(reconciler),
             errors: Mutex::new(errors),
             beside: Mutex::default(),
+            looped: Mutex::default(),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
         });
@@ -618,6 +622,10 @@ fn stage(
         return;
     };
     let packet = &mut train[offload::HEADER..];
+    if shared.has_sent(packet, destination) {
+        counters.datagrams_looped.add(1);
+        return;
+    }
     let Some(peer) = routes.peer_for(destination) else {
         counters.packets_unrouted.add(1);
         // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
@@ -645,6 +653,15 @@ fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
 }
 
 impl Shared {
+    /// Whether a packet from the device is a datagram of ours to a peer: somebody has changed its mark.
+    fn has_sent(&self, packet: &[u8], to: IpAddr) -> bool {
+        source(packet).is_some_and(|from| {
+            self.sockets.has_port(from.port())
+                && self.own().contains(&from.ip())
+                && lock(&self.reconciler).endpoints().contains(&to)
+        })
+    }
+
     /// Lowers the segment size that a SYN asks for to what `whole` octets carry.
     fn clamp(&self, packet: &mut [u8], whole: usize) {
         self.counters.syns_clamped.add(u64::from(mss::clamp(packet, whole)));
@@ -704,6 +721,22 @@ fn complain(shared: &Shared, error: icmp::Error, offender: &[u8]) {
         Answer::None => {}
         Answer::TooMany => shared.counters.icmp_suppressed.add(1),
     }
+}
+
+/// Where a UDP datagram comes from, though its length fields and checksums may not be set yet.
+fn source(packet: &[u8]) -> Option<SocketAddr> {
+    const UDP: u8 = protocol::UDP;
+    let (address, ports): (IpAddr, usize) = match *packet {
+        [first, _, _, _, _, _, _, _, _, UDP, _, _, a, b, c, d, ..] if first >> 4 == 4 => {
+            ([a, b, c, d].into(), usize::from(first & 0xf) * 4)
+        }
+        [first, _, _, _, _, _, UDP, ..] if first >> 4 == 6 => {
+            (packet.get(8..24)?.first_chunk::<16>().map(|&octets| octets.into())?, 40)
+        }
+        _ => return None,
+    };
+    let port = packet.get(ports..)?.first_chunk().copied()?;
+    Some(SocketAddr::new(address, u16::from_be_bytes(port)))
 }
 
 /// Where a packet goes, though its length field and checksum may not be set yet.

@@ -109,6 +109,11 @@ impl Sockets {
         SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
     }
 
+    /// Whether a port is one of ours.
+    pub fn has_port(&self, port: u16) -> bool {
+        port != 0 && self.all.iter().any(|it| it.port.load(Ordering::Relaxed) == port)
+    }
+
     /// The number of sockets at the addresses of `listen`; ways by other sockets are from fresh ports.
     pub fn listening(&self) -> usize {
         self.all.len() / 2

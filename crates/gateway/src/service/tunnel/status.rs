@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use base::counter::Counter;
+use base::counter::{Countable as _, Counter};
 use base::time::Time;
-use host::IN_CLEAR;
 use host::fault::{self, Fault};
+use host::{IN_CLEAR, MARK};
 use serde::Serialize;
 use tunnel::secure;
 use tunnel::{Estimates, PathId, Stats};
@@ -121,6 +121,7 @@ impl Shared {
             (reconciler.faults(), reconciler.kept_out())
         };
         faults.extend(self.in_clear().map(|said| Fault::new(&fault::BESIDE, said)));
+        faults.extend(self.looped());
         let state = self.state();
         let now = self.now();
         let mut counters = entries("tunnel_", &self.counters);
@@ -136,6 +137,20 @@ impl Shared {
             tunnels.push(status);
         }
         Report { samples, faults, ..Report::new(counters, "tunnels", &tunnels) }
+    }
+
+    /// The fault that datagrams to peers are led into the tunnel itself.
+    fn looped(&self) -> Option<Fault> {
+        let mut looped = lock(&self.looped);
+        looped.follow(self.now(), self.counters.datagrams_looped.value());
+        looped.is_lasting().then(|| {
+            let said = format!(
+                "datagrams to peers come back into the tunnel, and are dropped: a firewall changes their mark {MARK:#x} \
+                 where this host sends them; `nft list ruleset` and `iptables-save -t mangle` show rules of output that \
+                 set marks, which packets with this mark must pass unchanged"
+            );
+            Fault::new(&fault::OVERRULED, said)
+        })
     }
 }
 
