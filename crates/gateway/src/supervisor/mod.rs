@@ -559,7 +559,8 @@ impl Supervisor {
     fn end(mut self) {
         self.notify.stopping();
         let status = self.status();
-        for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {
+        // Clients take leave of a server of this gateway: they end first.
+        for slot in self.slots.iter_mut().rev().filter(|slot| !slot.is_off()) {
             slot.stop();
             let is_left = self.pledge.as_ref().is_some_and(|it| it.has(slot.kind().name));
             if !is_left {

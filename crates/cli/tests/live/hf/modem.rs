@@ -78,7 +78,7 @@ fn a_modem_that_is_not_there_or_says_nothing_is_a_fault_until_it_works() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn ip_and_the_node_run_from_one_file() {
+fn ip_and_the_node_run_from_one_file_and_end_without_complaints() {
     let mut net = Net::with_radio("--modem-only --speed 240000 --seed 13");
     for host in [0, 1] {
         let more = super::ip_client(host);
@@ -89,6 +89,8 @@ fn ip_and_the_node_run_from_one_file() {
     }
 
     net.expect_ping(0, "10.88.0.2");
+    let (_, printed) = net.gateway(0).stop();
+    assert!(!printed.contains("is lost, and is made again"), "{printed}");
 }
 
 #[test]
