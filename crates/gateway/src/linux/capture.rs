@@ -21,7 +21,7 @@ use host::numbers::Mark;
 use host::{Fault, Observer, Owner};
 
 use super::firewall::MARK as OWN;
-use super::led::{CAPTURED, Led, pass_others};
+use super::led::{BEHIND, CAPTURED, Led, pass_others};
 
 /// Name of the table that goes with its process; diverted connections have another table.
 const TABLE: &str = "trackway_carry";
@@ -131,8 +131,8 @@ impl Plan {
     fn shut(&self) -> Content {
         let table = Owner::Sar.table();
         let mut orders = vec![
-            chain(table, "prerouting", "filter", "prerouting priority mangle + 1"),
-            chain(table, "output", "filter", "output priority mangle + 1"),
+            chain(table, "prerouting", "filter", &format!("prerouting priority {BEHIND}")),
+            chain(table, "output", "filter", &format!("output priority {BEHIND}")),
         ];
         orders.extend(passes(table));
         orders.extend([
@@ -235,8 +235,8 @@ mod tests {
         ];
         assert_eq!(plan.script(), expected);
         let expected = [
-            "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle + 1; policy accept; }",
-            "add chain inet trackway_sar output { type filter hook output priority mangle + 1; policy accept; }",
+            "add chain inet trackway_sar prerouting { type filter hook prerouting priority -99; policy accept; }",
+            "add chain inet trackway_sar output { type filter hook output priority -99; policy accept; }",
             "add rule inet trackway_sar prerouting meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_sar output meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_sar prerouting meta mark 0x74727361 accept",

@@ -274,3 +274,38 @@ fn what_clients_send_to_a_target_of_a_network_that_is_gone_does_not_leave_in_cle
     exchange(&mut here, &mut there);
     assert_eq!(counted(&net, 0, "back clear"), 0);
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_port_that_somebody_forwards_to_a_far_network_does_not_leave_in_clear() {
+    let mut net = net();
+    let _listener = net.listen(7);
+    let (client, near) = (net.sites.client.clone(), net.sites.gateways[0].clone());
+    net.nets.run(&near, "nft add table ip n");
+    for (hook, port) in [("prerouting", 8080), ("output", 8081)] {
+        net.nets.run(
+            &near,
+            &format!("nft add chain ip n {hook} {{ type nat hook {hook} priority -100 ; }}"),
+        );
+        net.nets
+            .run(&near, &format!("nft add rule ip n {hook} tcp dport {port} dnat to {SERVER}:7"));
+    }
+    let callers = [(&client, ("10.1.0.1", 8080)), (&near, ("10.1.0.1", 8081))];
+    for (from, (address, port)) in callers {
+        let to = SocketAddr::new(address.parse().unwrap(), port);
+        assert!(net.nets.within(from, || call(None, to, 0, SOON)).is_ok(), "{from} by IP alone");
+    }
+    let before = in_clear(&net, 1);
+    assert!(before > 0);
+
+    for gateway in [0, 1] {
+        net.start(gateway, &bearer(gateway, "192.0.2."));
+    }
+    net.expect_spares();
+    let before = in_clear(&net, 1);
+    for (from, to) in callers {
+        expect_refused(&net, from, to);
+    }
+    assert_eq!(in_clear(&net, 1), before);
+    net.expect(0, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
+}

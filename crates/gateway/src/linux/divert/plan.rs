@@ -33,7 +33,7 @@ use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
-use super::super::led::{DIVERTED, has_mark, pass_others};
+use super::super::led::{BEHIND, DIVERTED, has_mark, pass_others};
 
 /// Mark by which routing leads packets to this host.
 const MARK: Mark = DIVERTED.mark;
@@ -219,16 +219,12 @@ impl Plan {
             orders.extend(version.memory(table));
             orders.extend(Hook::ALL.map(|hook| table.plain_chain(&hook.chain(version))));
         }
-        let (kind, behind) = match table {
-            Table::Diverting => ("route", ""),
-            Table::Shut => ("filter", " + 1"),
+        let (kind, priority) = match table {
+            Table::Diverting => ("route", "mangle".to_owned()),
+            Table::Shut => ("filter", BEHIND.to_string()),
         };
-        orders.push(table.chain(
-            ENTRANCE,
-            "filter",
-            &format!("prerouting priority mangle{behind}"),
-        ));
-        orders.push(table.chain(EXIT, kind, &format!("output priority mangle{behind}")));
+        orders.push(table.chain(ENTRANCE, "filter", &format!("prerouting priority {priority}")));
+        orders.push(table.chain(EXIT, kind, &format!("output priority {priority}")));
         orders
     }
 
