@@ -10,6 +10,7 @@ mod attack;
 mod beside;
 mod check;
 mod clear;
+mod clock;
 mod demo;
 mod doctor;
 mod examples;

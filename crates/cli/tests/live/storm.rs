@@ -115,7 +115,7 @@ const BLOWS: [Blow; 8] = [
 /// A service beside which others act.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    name: &'static str,
+    pub name: &'static str,
     device: &'static str,
     proto: &'static str,
     far: &'static str,
@@ -364,6 +364,9 @@ fn has_routes(bed: &Bed) -> bool {
         && has("unreachable 10.3.0.0/16")
         && bed.try_run("ip address show dev trackway-hf0").contains("10.88.0.1/24")
 }
+
+/// All services that send something here.
+pub const SERVICES: [Service; 6] = [HBH, GRE, HF_PEP, MESSAGES, ROUTING, ON_DEMAND];
 
 const HBH: Service = Service {
     name: "hbh",

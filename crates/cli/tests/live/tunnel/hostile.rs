@@ -10,7 +10,8 @@ use base::rng::Rng;
 use base::time::Time;
 use tunnel::secure::PrivateKey;
 
-use super::{Net, SOON, caller};
+use super::{Net, SOON, TRACKWAY, caller};
+use crate::clock::Clock;
 use crate::namespaces::wait_until;
 
 /// Octets of the Ethernet, IPv4 and UDP headers.
@@ -155,4 +156,38 @@ fn memory(net: &mut Net, node: usize) -> u64 {
     let status = fs::read_to_string(path).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_tunnel_goes_on_when_the_wall_clock_is_set_back_or_forward() {
+    let mut net = Net::pair("");
+    let Some(clock) = Clock::new(&net.nets) else { return };
+    net.start_all();
+    let command = format!(
+        "env {} {TRACKWAY} run {}",
+        clock.variables,
+        net.nets.folder().join("0.toml").display()
+    );
+    let start = |net: &mut Net| {
+        let (code, said) = net.gateway(0).stop();
+        assert_eq!(code, Some(0), "{said}");
+        let node = net.nodes[0].clone();
+        net.programs[0] = Some(net.nets.start(&node, &command, "gateway ready"));
+        net.expect_ping(0, "10.77.0.2");
+    };
+    start(&mut net);
+
+    for (changes, moved) in [(1, -3_600), (2, 3_600), (3, 0)] {
+        clock.set(moved);
+        net.expect_ping(0, "10.77.0.2");
+        net.expect_pings(0, "10.77.0.2", 3);
+        // Perhaps a copy of this machine goes on: the keys are new.
+        assert_eq!(net.count(0, "secure_copies"), changes, "{moved}");
+    }
+    // Its calls are an hour older than those that the peer has heard.
+    clock.set(-3_600);
+    start(&mut net);
+    clock.set(0);
+    net.expect_ping(0, "10.77.0.2");
 }
