@@ -117,9 +117,19 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
 
     // Who has the hardware address from elsewhere needs no ARP.
     host.run("ip link set eth0 arp off");
-    host.run("ip neigh replace 192.0.2.254 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
+    let by_hand = "ip neigh replace 192.0.2.254 lladdr 02:00:00:00:00:01 dev eth0 nud permanent";
+    host.run(by_hand);
     assert_eq!(host.codes(), [""; 0]);
+    let set_by_hand = || {
+        let mut all = host.all().into_iter();
+        all.find(|[code, what, _]| code == "perhaps" && what.contains("is set by hand"))
+    };
+    assert_eq!(set_by_hand(), None);
     host.run("ip link set eth0 arp on");
+    host.run(by_hand);
+    let [_, _, remedy] = set_by_hand().unwrap();
+    host.run(remedy.split('`').nth(3).unwrap());
+    assert_eq!(set_by_hand(), None);
 
     host.run("nft add table inet filter");
     for hook in ["forward", "input"] {

@@ -530,6 +530,20 @@ impl Findings {
                             format!("ip link set {name} arp on"),
                         );
                     }
+                    let asks = state.as_ref().is_some_and(|it| !it.is_mute);
+                    if asks && links::is_resolved(&mut netlink, interface, next_hop) {
+                        add(
+                            &PERHAPS,
+                            format!(
+                                "the hardware address of {next_hop} on {name}, which leads to {whom} at {address}, is set by \
+                                 hand: if it is wrong, nobody answers"
+                            ),
+                            format!(
+                                "`ip neigh show {next_hop} dev {name}` shows it; after `ip neigh delete {next_hop} dev {name}` \
+                                 the kernel asks for it"
+                            ),
+                        );
+                    }
                     if silent.contains(&(interface, next_hop)) {
                         add(
                             &NO_ROUTE,
