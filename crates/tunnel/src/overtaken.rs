@@ -26,8 +26,15 @@ pub struct Overtaken {
     lost_before: u64,
     lost: u64,
     bursts: u64,
-    /// How late datagrams come, and when this was measured.
-    lateness: (Duration, Time),
+    lateness: Lateness,
+}
+
+/// How late things usually come: near the most of the last seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lateness {
+    late: Duration,
+    /// When this was measured.
+    at: Time,
 }
 
 /// Missing datagrams in succession.
@@ -66,15 +73,12 @@ impl Overtaken {
         if self.runs.len() > RUNS {
             self.forget_oldest();
         }
-        let (late, before) = (now.since(run.since).min(LONGEST), self.lateness(now));
-        self.lateness = (before + late.saturating_sub(before).mul_f64(RISE), now);
+        self.lateness.handle_late(now, now.since(run.since));
     }
 
     /// How late a datagram may come before it counts as lost.
     pub fn lateness(&self, now: Time) -> Duration {
-        let (late, measured) = self.lateness;
-        let halvings = now.since(measured).as_secs_f64() / HALF_LIFE.as_secs_f64();
-        late.mul_f64(libm::exp2(-halvings))
+        self.lateness.get(now)
     }
 
     /// Counts as lost what has been missing for longer than the lateness.
@@ -114,6 +118,20 @@ impl Overtaken {
             self.bursts += 1;
             self.lost_before = run.end;
         }
+    }
+}
+
+impl Lateness {
+    /// Something came so late.
+    pub fn handle_late(&mut self, now: Time, late: Duration) {
+        let before = self.get(now);
+        let late = before + late.min(LONGEST).saturating_sub(before).mul_f64(RISE);
+        *self = Self { late, at: now };
+    }
+
+    pub fn get(&self, now: Time) -> Duration {
+        let halvings = now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.late.mul_f64(libm::exp2(-halvings))
     }
 }
 

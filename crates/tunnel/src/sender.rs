@@ -22,6 +22,7 @@ use gf::coefficients::Coefficients;
 
 use super::loss::Loss;
 use super::number::{PATHS, PathId, sequence};
+use super::overtaken::Lateness;
 use super::pool::Pool;
 use super::wire::MAX_REPAIR_WINDOW;
 
@@ -53,6 +54,7 @@ pub struct Sender {
     latest: VecDeque<(u64, Carried)>,
     tail: Tail,
     view: View,
+    held_up: HeldUp,
     pool: Pool,
     /// All steps of work that reports have made.
     steps: u64,
@@ -65,6 +67,8 @@ struct Source {
     sent_at: Time,
     /// The datagram that carried the source most recently.
     carried_by: u64,
+    /// Whether it was sent more than once.
+    is_repeated: bool,
     /// The DSCP of the source's packets, as far as DSCPs are copied.
     dscp: u8,
 }
@@ -119,6 +123,14 @@ struct View {
     holes: VecDeque<(u64, u64)>,
 }
 
+/// How long what has arrived waits at the peer for an earlier source that is not lost, but late.
+#[derive(Debug, Default)]
+struct HeldUp {
+    /// The source that is waited for, and since when.
+    by: Option<(u64, Time)>,
+    lateness: Lateness,
+}
+
 /// The part of a report about sources, with full numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerView<'a> {
@@ -149,6 +161,7 @@ impl Sender {
             latest: VecDeque::with_capacity(LATELY),
             tail: Tail::default(),
             view: View::default(),
+            held_up: HeldUp::default(),
             pool: Pool::new(window, window * SOURCE),
             steps: 0,
         }
@@ -158,6 +171,7 @@ impl Sender {
     /// the acknowledgement counts.
     pub fn handle_report(
         &mut self,
+        now: Time,
         report: &PeerView<'_>,
         is_over: bool,
     ) -> Result<(), Impossible> {
@@ -181,6 +195,7 @@ impl Sender {
             flight.told = flight.told.max(told.unwrap_or(0));
             flight.forget_before(told.unwrap_or(0));
         }
+        self.note_order(now, report);
         self.acknowledge(report.first_missing);
 
         let mut lacking = f64::from(report.missing) - f64::from(report.rank);
@@ -206,6 +221,27 @@ impl Sender {
         self.view.lacking = lacking.min(self.sources.len() as f64);
         self.skip_carried();
         Ok(())
+    }
+
+    /// Notes whether the first source that the peer misses holds up others, and how long the last such one did.
+    fn note_order(&mut self, now: Time, report: &PeerView<'_>) {
+        if let Some((number, since)) = self.held_up.by {
+            if report.first_missing <= number {
+                return;
+            }
+            // One that was sent again was lost, for all that is known.
+            let at = index(number.saturating_sub(self.first));
+            if number >= self.first && self.sources.get(at).is_some_and(|it| !it.is_repeated) {
+                self.held_up.lateness.handle_late(now, now.since(since));
+            }
+        }
+        let is_holding = report.end > report.first_missing;
+        self.held_up.by = is_holding.then_some((report.first_missing, now));
+    }
+
+    /// How long what has arrived usually waits at the peer for what is late.
+    pub fn held_up(&self, now: Time) -> Duration {
+        self.held_up.lateness.get(now)
     }
 
     /// How many of the sources before `end` are still on their way: other datagrams, on faster paths, have overtaken
@@ -274,7 +310,13 @@ impl Sender {
 
     pub fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
         self.held += symbol.capacity();
-        self.sources.push_back(Source { symbol, sent_at: now, carried_by, dscp: 0 });
+        self.sources.push_back(Source {
+            symbol,
+            sent_at: now,
+            carried_by,
+            is_repeated: false,
+            dscp: 0,
+        });
         &self.sources.back().expect("one was just added").symbol
     }
 
@@ -472,7 +514,8 @@ impl Sender {
     /// A source if it is still kept; it is now carried by `carried_by`.
     pub fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
         let at = index(number.checked_sub(self.first)?);
-        self.sources.get_mut(at)?.carried_by = carried_by;
+        let source = self.sources.get_mut(at)?;
+        (source.carried_by, source.is_repeated) = (carried_by, true);
         self.skip_carried();
         self.sources.get(at).map(|source| source.symbol.as_slice())
     }

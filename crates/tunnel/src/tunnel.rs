@@ -709,7 +709,7 @@ impl Tunnel {
         let before = self.sender.steps();
         let is_over = self.budgets.reading.is_over(now);
         self.stats.sent.reports_over_budget += u64::from(is_over);
-        if self.sender.handle_report(&view, is_over).is_err() {
+        if self.sender.handle_report(now, &view, is_over).is_err() {
             self.stats.sent.impossible_reports += 1;
             return;
         }
@@ -1198,7 +1198,7 @@ impl Tunnel {
             }
             let start = symbol.len();
             symbol.extend_from_slice(&[0; RECORD_HEADER]);
-            let rtt = self.stalling_rtt();
+            let rtt = self.stalling_rtt(now);
             let Some(popped) = self.queue.pop(now, room, dscp, rtt, &mut symbol) else {
                 symbol.truncate(start);
                 // The queue may have dropped short packets just now and have come to a long one.
@@ -1251,7 +1251,7 @@ impl Tunnel {
             return None;
         }
         let mut packet = Vec::new();
-        let rtt = self.stalling_rtt();
+        let rtt = self.stalling_rtt(now);
         let popped = self.queue.pop(now, usize::MAX, dscp, rtt, &mut packet)?;
         self.recorder.begin_cut(Cut::new(packet, popped.flow, popped.dscp));
         self.stats.inner.packets_cut += 1;
@@ -1456,9 +1456,9 @@ impl Tunnel {
         margin(self.paths[at].rate.rtt(), self.config.patience)
     }
 
-    /// How long packets may wait in the queue: a round trip, and more if losses stall flows. While a
-    /// source is recovered, the flows that wait for it send nothing, and the queue keeps the path busy.
-    fn stalling_rtt(&self) -> Duration {
+    /// How long packets may wait in the queue: a round trip, and more if losses or jitter stall flows. While a
+    /// source is recovered or late, the flows that wait for it send nothing, and the queue keeps the path busy.
+    fn stalling_rtt(&self, now: Time) -> Duration {
         let of_path = |path: &Path| {
             let p = self.sender.loss(path.id).rate();
             let test = if path.rate.is_testing() { TESTING } else { 0.0 };
@@ -1467,7 +1467,10 @@ impl Tunnel {
         };
         let best = self.rank(&self.paths[self.best()]);
         let serving = self.paths.iter().filter(|path| self.rank(path) == best);
-        serving.map(of_path).max().unwrap_or_default()
+        let stalled = serving.clone().map(of_path).max().unwrap_or_default();
+        let least = serving.clone().map(|path| path.rate.min_rtt()).min().unwrap_or_default();
+        let back = serving.map(|path| path.reporter.lateness(now)).max().unwrap_or_default();
+        stalled.max(least + self.sender.held_up(now) + back)
     }
 
     /// When a source that is known to be lost has been so for long enough to be sent again, however few

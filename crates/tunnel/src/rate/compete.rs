@@ -138,27 +138,27 @@ impl Compete {
         (window + (target - window) * part).max(self.reno).min(most)
     }
 
-    /// Takes how many datagrams were sent in a round trip, and whether losses were a sign of congestion.
-    pub fn note(&mut self, sent: f64, is_event: bool) {
+    /// Takes how many datagrams were sent in a round trip of `rtt` seconds, and whether losses were a sign of congestion;
+    /// the window is so many datagrams.
+    pub fn note(&mut self, sent: f64, is_event: bool, window: f64, rtt: f64) {
         self.open += sent;
         if is_event {
-            let part = if self.interval == 0.0 { 1.0 } else { INTERVAL };
-            self.interval += (self.open - self.interval) * part;
+            self.interval = if self.interval == 0.0 {
+                // What was sent before is not known, but that the window was in proportion (RFC 5348, 6.3.1).
+                self.open.max(interval_for(BETA * window, rtt))
+            } else {
+                self.interval + (self.open - self.interval) * INTERVAL
+            };
             self.open = 0.0;
         }
     }
 
-    /// Datagrams that a TCP would have in flight where congestion shows as often by loss: Reno with its
-    /// timeouts (RFC 5348, 3.1) or CUBIC (RFC 9438, 5.1).
+    /// The most datagrams in flight where congestion shows by loss: few more than a TCP would have.
     fn fair(&self, rtt: f64) -> f64 {
         if !self.is_by_loss || self.interval == 0.0 {
             return f64::MAX;
         }
-        let p = 1.0 / self.interval.max(self.open).max(1.0);
-        let timeouts = 3.0 * (rtt + LEAST_RTO) * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
-        let reno = rtt / (rtt * (2.0 * p / 3.0).sqrt() + timeouts);
-        let cubic = 1.054 * libm::pow(rtt / p, 0.75);
-        FAIR * reno.max(cubic)
+        FAIR * tcp(self.interval.max(self.open), rtt)
     }
 
     /// The part of the window that a loss leaves.
@@ -174,4 +174,27 @@ impl Compete {
     pub fn is_beyond(&self, window: f64) -> bool {
         window > 1.3 * self.most
     }
+}
+
+/// Datagrams that a TCP has in flight if it loses one of so many: Reno with its timeouts (RFC 5348, 3.1) or CUBIC
+/// (RFC 9438, 5.1), whichever has more.
+fn tcp(interval: f64, rtt: f64) -> f64 {
+    let p = 1.0 / interval.max(1.0);
+    let timeouts = 3.0 * (rtt + LEAST_RTO) * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+    let reno = rtt / (rtt * (2.0 * p / 3.0).sqrt() + timeouts);
+    reno.max(1.054 * libm::pow(rtt / p, 0.75))
+}
+
+/// How many datagrams there are from loss to loss where a TCP has `window` of them in flight.
+fn interval_for(window: f64, rtt: f64) -> f64 {
+    let (mut low, mut high) = (1.0, 1e9);
+    for _ in 0..60 {
+        let middle = f64::sqrt(low * high);
+        if tcp(middle, rtt) < window {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }

@@ -27,6 +27,8 @@ pub struct Sent {
     pub at: Time,
     /// Octets sent since the start, including this one.
     pub total: u64,
+    /// Its own.
+    octets: u32,
     /// Whether the window was full.
     pub is_full: bool,
 }
@@ -39,10 +41,10 @@ impl Flight {
             self.first = number;
         }
         while self.next() < number {
-            self.push(now, false);
+            self.push(now, 0, false);
         }
         self.total = self.total.saturating_add(octets as u64);
-        self.push(now, is_full);
+        self.push(now, u32::try_from(octets).unwrap_or(u32::MAX), is_full);
     }
 
     /// Forgets all datagrams up to `number`, the newest at the peer, and returns datagram `number`;
@@ -98,11 +100,17 @@ impl Flight {
         self.sent.len() >= LIMIT && self.octets() > 0
     }
 
-    fn push(&mut self, now: Time, is_full: bool) {
+    fn push(&mut self, now: Time, octets: u32, is_full: bool) {
         if self.sent.len() >= LIMIT {
             self.sent.pop_front();
             self.first += 1;
         }
-        self.sent.push_back(Sent { at: now, total: self.total, is_full });
+        self.sent.push_back(Sent { at: now, total: self.total, octets, is_full });
+    }
+}
+
+impl Sent {
+    pub fn octets(&self) -> u64 {
+        self.octets.into()
     }
 }

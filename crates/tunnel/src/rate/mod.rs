@@ -249,7 +249,9 @@ impl Rate {
             self.path.handle_clock_change();
             self.delivery.clear();
         }
-        let (queue, late) = self.path.handle_report(now, rtt, sent.at, at);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a length")]
+        let long = self.datagram as u64;
+        let (queue, late) = self.path.handle_report(now, rtt, (&sent, long), at);
         // While the report waited on its way, the datagrams that followed arrived.
         let rate = self.measured();
         self.flight.pass(sent.at + late, rate * late.as_secs_f64());
@@ -341,6 +343,8 @@ impl Rate {
     /// flight.
     pub fn next_send(&self, now: Time) -> Option<Time> {
         let hard = match self.phase {
+            // A test of losses shows nothing unless what is in flight fits the window.
+            _ if self.losses.blame.is_testing() => self.window + 2.0 * self.datagram,
             Phase::Compete(_) | Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
             Phase::Startup => self.window,
         };
@@ -576,7 +580,7 @@ impl Rate {
         };
         let is_congestion = is_more && !self.losses.blame.is_testing();
         if let Phase::Compete(compete) = &mut self.phase {
-            compete.note(ended.sent, is_congestion);
+            compete.note(ended.sent, is_congestion, self.window / self.datagram, self.path.rtt());
         }
         let is_short = ended.queue <= high * target;
         if is_congestion && (is_by_loss || !is_short) {

@@ -6,7 +6,11 @@ use std::time::Duration;
 use base::time::{Time, nanos};
 
 use super::bias::Bias;
+use super::flight::Sent;
 
+/// Octets by which the lengths of datagrams are told apart, and how many lengths are.
+const LENGTH: u64 = 256;
+const LENGTHS: usize = 7;
 /// The most samples that [`Recent`] keeps.
 const SAMPLES: usize = 64;
 
@@ -16,10 +20,14 @@ pub struct Path {
     rtt: Rtt,
     /// The round-trip time for the window: without the time that reports waited on their way.
     turn: Rtt,
-    rtt_least: Least,
+    rtt_least: Leasts,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
-    delay: Least,
+    delay: Leasts,
+    /// By how much that of late has exceeded the least.
     recent: Recent,
+    /// When the newest report came, and how long its datagram was, or lately was at most.
+    at: Time,
+    octets: u64,
     /// The one-way delay of reports, by the two clocks.
     back: Least,
     /// The part of the delay that looks like a queue and is none.
@@ -34,39 +42,40 @@ struct Rtt {
 }
 
 impl Path {
-    /// Takes a report that came `now`: the round-trip time that it shows, and when its datagram was
-    /// sent and, by the clock of the peer in nanoseconds, received. Returns by how much the datagram's
-    /// delay exceeded its minimum, in seconds, and by how much the report's delay did.
+    /// Takes a report that came `now`: the round-trip time that it shows, the datagram that was `sent`, and when it was
+    /// received by the clock of the peer in nanoseconds; `octets` have the long ones of late. Returns by how much the
+    /// datagram's delay exceeded its minimum, in seconds, and by how much the report's delay did.
     pub fn handle_report(
         &mut self,
         now: Time,
         rtt: Duration,
-        sent: Time,
+        (sent, octets): (&Sent, u64),
         at: i64,
     ) -> (f64, Duration) {
+        (self.at, self.octets) = (now, octets);
         self.rtt.handle_sample(rtt.as_secs_f64());
         let half = self.memory() / 2;
         let rtt = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
-        self.rtt_least.handle_sample(now, rtt, half);
-        let delay = at.saturating_sub(i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX));
+        self.rtt_least.handle_sample(now, sent.octets(), rtt, half);
+        let delay = at.saturating_sub(i64::try_from(sent.at.as_nanos()).unwrap_or(i64::MAX));
         let back = rtt.saturating_sub(delay);
-        self.delay.handle_sample(now, delay, half);
+        self.delay.handle_sample(now, sent.octets(), delay, half);
         self.back.handle_sample(now, back, half);
-        self.recent.handle_sample(now, delay, self.span());
 
-        let excess = |delay: i64, least: &Least| {
-            let least = least.get().unwrap_or(delay);
-            u64::try_from(delay.saturating_sub(least)).unwrap_or(0)
-        };
-        let late = excess(back, &self.back).min(u64::try_from(rtt).unwrap_or(0));
+        let excess =
+            |delay: i64, least: Option<i64>| delay.saturating_sub(least.unwrap_or(delay)).max(0);
+        let late = u64::try_from(excess(back, self.back.get())).unwrap_or(0);
+        let late = late.min(u64::try_from(rtt).unwrap_or(0));
         let turn = u64::try_from(rtt).unwrap_or(0) - late;
         self.turn.handle_sample(Duration::from_nanos(turn.max(1)).as_secs_f64());
-        (excess(delay, &self.delay) as f64 / 1e9, Duration::from_nanos(late))
+        let queue = excess(delay, self.delay.get(now, sent.octets()));
+        self.recent.handle_sample(now, queue, self.span());
+        (queue as f64 / 1e9, Duration::from_nanos(late))
     }
 
     /// Forgets measurements by the peer's clock, because the clock was set back.
     pub fn handle_clock_change(&mut self) {
-        self.delay = Least::default();
+        self.delay = Leasts::default();
         self.back = Least::default();
         self.recent = Recent::default();
     }
@@ -78,8 +87,7 @@ impl Path {
 
     /// By how much the delay exceeds the least one, in seconds.
     fn wait(&self) -> Option<f64> {
-        let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
-        Some(forward.max(0.0))
+        Some(self.recent.get()? as f64 / 1e9)
     }
 
     /// Notes the delay of a report, which exceeds the least one by `single` seconds.
@@ -113,9 +121,9 @@ impl Path {
         &mut self.bias
     }
 
-    /// The minimum round-trip time of the last seconds.
+    /// The minimum round-trip time of the last seconds, of long datagrams.
     pub fn min_rtt(&self) -> Duration {
-        let nanos = self.rtt_least.get().unwrap_or(0);
+        let nanos = self.rtt_least.get(self.at, self.octets).unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
@@ -141,6 +149,28 @@ impl Rtt {
     }
 }
 
+/// The minimum delay by the length of datagrams: each hop takes longer for a longer one, on slow links so much longer that
+/// this would look like a queue.
+#[derive(Clone, Debug, Default)]
+struct Leasts([Least; LENGTHS]);
+
+impl Leasts {
+    fn handle_sample(&mut self, now: Time, octets: u64, delay: i64, half: Duration) {
+        self.0[length(octets)].handle_sample(now, delay, half);
+    }
+
+    /// The least delay of datagrams that have at least about so many octets: none of them is faster than a shorter one.
+    /// Of all, where none is so long.
+    fn get(&self, now: Time, octets: u64) -> Option<i64> {
+        let of = |from| self.0[from..].iter().filter_map(|least| least.get_at(now)).min();
+        of(length(octets)).or_else(|| of(0))
+    }
+}
+
+fn length(octets: u64) -> usize {
+    usize::try_from(octets / LENGTH).map_or(LENGTHS - 1, |length| length.min(LENGTHS - 1))
+}
+
 /// The minimum delay of the last one to two `half` periods, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Least {
@@ -151,16 +181,18 @@ struct Least {
 struct Halves {
     previous: i64,
     current: i64,
-    /// When `current` becomes `previous`.
+    /// When `current` becomes `previous`, and the end of the period after that.
     turn: Time,
+    stale: Time,
 }
 
 impl Least {
     fn handle_sample(&mut self, now: Time, delay: i64, half: Duration) {
-        let turn = now + half;
-        let halves = self.halves.get_or_insert(Halves { previous: delay, current: delay, turn });
+        let (turn, stale) = (now + half, now + 2 * half);
+        let new = Halves { previous: delay, current: delay, turn, stale };
+        let halves = self.halves.get_or_insert(new);
         if now >= halves.turn {
-            *halves = Halves { previous: halves.current, current: delay, turn };
+            *halves = Halves { previous: halves.current, ..new };
         }
         halves.current = halves.current.min(delay);
     }
@@ -168,9 +200,15 @@ impl Least {
     fn get(&self) -> Option<i64> {
         self.halves.map(|halves| halves.previous.min(halves.current))
     }
+
+    /// The same, unless it is older than that.
+    fn get_at(&self, now: Time) -> Option<i64> {
+        self.halves.filter(|halves| now < halves.stale)?;
+        self.get()
+    }
 }
 
-/// The minimum delay of a short recent time, in nanoseconds.
+/// The minimum of a short recent time, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     /// The samples without a later smaller one, in ascending order.

@@ -31,6 +31,8 @@ const ROUND_TRIPS: u32 = 32;
 const ENOUGH: f64 = 0.1;
 /// Losses are ours if less than this part of them remains in the test.
 const OURS: f64 = 0.3;
+/// The same where the loss before was beyond [`GROSS`]: a radio seldom loses so much, so that it has a part of it at most.
+const OURS_OF_GROSS: f64 = 0.55;
 /// The same is certain earlier if none remains of so many expected ones.
 const CERTAIN: f64 = 8.0;
 /// Losses are the path's after all if more than this part remains although we yield to congestion.
@@ -178,7 +180,8 @@ impl Blame {
         };
         let sent = newest.saturating_sub(first) as f64;
         let lost = (sent - received.saturating_sub(count) as f64).max(0.0);
-        let is_paths = lost >= OURS * trial.loss_before * trial.datagrams;
+        let ours = if trial.loss_before > GROSS { OURS_OF_GROSS } else { OURS };
+        let is_paths = lost >= ours * trial.loss_before * trial.datagrams;
         let is_certain = lost == 0.0 && sent >= trial.certain;
         if sent < trial.datagrams && !is_late && !is_paths && !is_certain {
             return None;
@@ -187,7 +190,7 @@ impl Blame {
             return self.abandon(now, rtt);
         }
         let loss = lost / sent.max(1.0);
-        let is_ours = !is_paths && loss < OURS * trial.loss_before;
+        let is_ours = !is_paths && loss < ours * trial.loss_before;
         let (window, datagrams, loss_before) =
             (trial.window_before, trial.datagrams, trial.loss_before);
         let since = LossCount::default();

@@ -35,10 +35,10 @@ fn a_report_that_is_later_than_the_timeout_still_acknowledges() {
         rank: 0,
         runs: &[],
     };
-    sender.handle_report(&view(60), false).unwrap();
+    sender.handle_report(NOW, &view(60), false).unwrap();
     let lacking = sender.deficit(0.0);
     // An older one, overtaken on its way, takes nothing back.
-    sender.handle_report(&view(30), false).unwrap();
+    sender.handle_report(NOW, &view(30), false).unwrap();
 
     assert_eq!((sender.floor(), lacking), (60, 40.0));
     assert_eq!(sender.next_lost(100).map(|(number, _)| number), Some(60));
@@ -66,7 +66,7 @@ fn long_sources_are_kept_by_their_octets() {
             rank: 0,
             runs: &[],
         };
-        sender.handle_report(&view, false).unwrap();
+        sender.handle_report(NOW, &view, false).unwrap();
         end - before
     };
 
@@ -74,4 +74,37 @@ fn long_sources_are_kept_by_their_octets() {
     // Buffers that were short are used again.
     assert_eq!(fill(&mut sender, 9_000), 18);
     assert_eq!(fill(&mut sender, 1_400), 100);
+}
+
+#[test]
+fn what_is_late_is_told_from_what_is_lost() {
+    let mut sender = Sender::new(1_000);
+    let report = |sender: &mut Sender, at: Duration, first_missing, came| {
+        let view = PeerView {
+            path: PathId::FIRST,
+            horizons: only(came),
+            first_missing,
+            end: came,
+            missing: 0,
+            rank: 0,
+            runs: &[],
+        };
+        sender.handle_report(NOW + at, &view, false).unwrap();
+    };
+    for number in 0..200 {
+        sender.add_source(NOW, vec![0; 900], number);
+        sender.note(NOW, number, Carried::Source, 1_000, RTT);
+    }
+    let ms = Duration::from_millis;
+
+    report(&mut sender, ms(10), 10, 10);
+    assert_eq!(sender.held_up(NOW + ms(10)), Duration::ZERO, "all in order");
+    report(&mut sender, ms(20), 20, 30);
+    report(&mut sender, ms(60), 30, 30);
+    let late = sender.held_up(NOW + ms(60));
+    assert_eq!(late, ms(10), "a quarter of the 40 ms for which source 20 was missing");
+    report(&mut sender, ms(70), 40, 50);
+    sender.oldest(200);
+    report(&mut sender, ms(170), 50, 50);
+    assert!(sender.held_up(NOW + ms(170)) < late, "source 40 was sent again");
 }

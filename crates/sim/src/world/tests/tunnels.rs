@@ -214,6 +214,42 @@ fn a_path_that_swallows_what_is_longer_than_1000_octets_carries_packets_of_1280(
     }
 }
 
+#[test]
+fn jitter_by_which_datagrams_overtake_each_other_costs_a_flow_little() {
+    let jittery = channel::Config {
+        rate: BitRate::from_bits_per_s(50_000_000).unwrap(),
+        delay: Duration::from_millis(20),
+        jitter: Duration::from_millis(20),
+        reorder: true,
+        ..channel::Config::default()
+    };
+    let (mut world, [source, _, _, sink]) = tunnelled(1, &link(jittery));
+    let to = SocketAddr::new(world.address(sink).unwrap(), 9);
+    let congestion =
+        tcp::Congestion { algorithm: tcp::Algorithm::CUBIC, ..tcp::Congestion::default() };
+    let tcp = tcp::Config {
+        send_buffer: 4_000_000,
+        receive_buffer: 4_000_000,
+        congestion,
+        ..tcp::Config::default()
+    };
+    let sender = transfer::SenderConfig {
+        octets: None,
+        tcp,
+        ..transfer::SenderConfig::new(to, 0)
+    };
+    world.add_app(source, transfer::Sender::new(sender));
+    let receiver = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
+    let receiver = world.add_app(sink, transfer::Sink::new(receiver));
+
+    run_for(&mut world, 5);
+    let before = world.transfer_sink(receiver).unwrap().octets;
+    run_for(&mut world, 5);
+
+    let rate = (world.transfer_sink(receiver).unwrap().octets - before) as f64 * 8.0 / 5.0;
+    assert!(rate > 40e6, "{rate}");
+}
+
 /// Drops what is longer than so many octets, and tells nobody.
 #[derive(Debug)]
 struct Narrow(usize);

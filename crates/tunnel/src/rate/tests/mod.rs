@@ -12,7 +12,7 @@ use base::time::Time;
 
 use self::path::{Path, Peer, Sender, World};
 use super::round::Full;
-use super::{Feedback, LEAST, Rate};
+use super::{Feedback, LEAST, Phase, Rate};
 use crate::Config;
 
 const MS: Duration = Duration::from_millis(1);
@@ -40,6 +40,39 @@ fn a_lone_tunnel_fills_the_path_with_a_short_queue() {
 }
 
 #[test]
+fn long_datagrams_that_take_longer_at_each_hop_are_no_queue() {
+    let mut peer = Peer::new(&Config::default());
+    peer.short = (5, 100);
+    let path = Path { hops: 7, ..Path::clean(10e6, 75 * MS, 0.3) };
+    let mut world = World::new(1, path, vec![(0.0, f64::MAX, Sender::Bulk(Box::new(peer)))]);
+    world.run(20.0);
+
+    assert!(world.utilisation(2.0, 20.0) > 0.95, "{}", world.utilisation(2.0, 20.0));
+    assert!(world.queue(0.5, 2.0, 20.0) < 0.01, "{}", world.queue(0.5, 2.0, 20.0));
+}
+
+#[test]
+fn during_a_test_of_losses_hardly_more_than_the_window_is_in_flight() {
+    let most = |is_testing: bool| {
+        let mut rate = Rate::new(Time::ZERO, &Config::default());
+        (rate.phase, rate.window) = (Phase::Cruise, 10.0 * 1_500.0);
+        if is_testing {
+            let path = [rate.window, rate.window, 1_500.0];
+            let loss = [0.5, 0.5, 1.0];
+            assert!(rate.losses.blame.handle_round(Time::ZERO, loss, MS, path, false).is_some());
+        }
+        let mut sent = 0;
+        while rate.next_send(Time::ZERO).is_some() {
+            rate.handle_sent(Time::ZERO, sent, 1_500);
+            sent += 1;
+        }
+        sent
+    };
+
+    assert_eq!((most(false), most(true)), (17, 12));
+}
+
+#[test]
 fn reports_that_wait_on_their_way_change_nothing() {
     let path = Path { report_queue: 40 * MS, ..Path::clean(10e6, 20 * MS, 2.0) };
     let mut world = alone(1, path);
@@ -47,7 +80,7 @@ fn reports_that_wait_on_their_way_change_nothing() {
 
     assert!(world.utilisation(10.0, 40.0) > 0.99, "{}", world.utilisation(10.0, 40.0));
     assert!(world.queue(0.5, 10.0, 40.0) < 0.008, "{}", world.queue(0.5, 10.0, 40.0));
-    assert!(world.queue(0.99, 10.0, 40.0) < 0.03, "{}", world.queue(0.99, 10.0, 40.0));
+    assert!(world.queue(0.99, 10.0, 40.0) < 0.032, "{}", world.queue(0.99, 10.0, 40.0));
 }
 
 #[test]
@@ -73,7 +106,7 @@ fn a_test_of_losses_leaves_no_queue_that_causes_them() {
     let mut world = alone(0, Path { buffer: 3_000.0, ..Path::clean(2e6, 25 * MS, 2.0) });
     world.run(60.0);
 
-    assert!(world.drop_rate() < 0.19, "{}", world.drop_rate());
+    assert!(world.drop_rate() < 0.215, "{}", world.drop_rate());
     assert!(world.utilisation(10.0, 60.0) > 0.9, "{}", world.utilisation(10.0, 60.0));
 }
 

@@ -11,6 +11,7 @@ use super::super::{Feedback, Rate};
 use super::MS;
 use super::cubic::Cubic;
 use crate::Config;
+use crate::overtaken::Overtaken;
 
 /// What the path is like.
 #[derive(Clone)]
@@ -21,8 +22,12 @@ pub struct Path {
     pub buffer: f64,
     /// One way, each way.
     pub delay: Duration,
-    /// Uniform on top of it, forward, without reordering.
+    /// Hops behind the bottleneck, of its first rate: each waits for the whole datagram.
+    pub hops: u32,
+    /// Uniform on top of it, forward.
     pub jitter: Duration,
+    /// Whether datagrams overtake each other by it; otherwise each waits for those before it.
+    pub overtakes: bool,
     /// Behind the bottleneck.
     pub loss: f64,
     /// Mean run of losses, in datagrams; 1 for independent ones.
@@ -45,7 +50,9 @@ impl Path {
             rates: vec![(0.0, rate)],
             buffer: (buffer * rate / 8.0 * 2.0 * delay.as_secs_f64()).max(3_000.0),
             delay,
+            hops: 0,
             jitter: Duration::ZERO,
+            overtakes: false,
             loss: 0.0,
             burst: 1.0,
             report_loss: 0.0,
@@ -82,13 +89,15 @@ pub struct Peer {
     next: u64,
     wake: Time,
     heard: Time,
+    /// Octets of the first datagrams, and how many these are.
+    pub short: (u64, usize),
     /// On and off, in seconds, if it is not always on.
     pub duty: Option<(f64, f64)>,
     /// Octets in flight that the flow inside has at most, if it is not always ahead; it begins with
     /// 8 datagrams, and has twice as many each tenth of a second.
     pub inner_window: Option<f64>,
     newest: Option<(u64, Time)>,
-    count: u64,
+    overtaken: Overtaken,
     marked: u64,
     unreported: u64,
     reported_at: Time,
@@ -103,10 +112,11 @@ impl Peer {
             next: 0,
             wake: Time::MAX,
             heard: Time::ZERO,
+            short: (0, 0),
             duty: None,
             inner_window: None,
             newest: None,
-            count: 0,
+            overtaken: Overtaken::default(),
             marked: 0,
             unreported: 0,
             reported_at: Time::ZERO,
@@ -334,8 +344,10 @@ impl World {
                         if next.is_none_or(|at| at > now) {
                             break;
                         }
-                        peer.rate.handle_sent(now, peer.next, peer.octets);
-                        sends.push((peer.next, peer.octets as f64));
+                        let (count, short) = peer.short;
+                        let octets = if peer.next < count { short } else { peer.octets };
+                        peer.rate.handle_sent(now, peer.next, octets);
+                        sends.push((peer.next, octets as f64));
                         peer.next += 1;
                     }
                 }
@@ -405,8 +417,11 @@ impl World {
         } else {
             std::mem::replace(&mut self.is_bad, false)
         };
-        let arrival = self.free_at + self.path.delay + self.rng.within(self.path.jitter);
-        self.last_arrival = self.last_arrival.max(arrival);
+        let hop = Duration::from_secs_f64(octets * 8.0 / self.path.rates[0].1);
+        let beyond = self.path.delay + self.path.hops * hop;
+        let arrival = self.free_at + beyond + self.rng.within(self.path.jitter);
+        let arrival = if self.path.overtakes { arrival } else { arrival.max(self.last_arrival) };
+        self.last_arrival = arrival;
         if !is_lost {
             let is_marked = waited > self.path.mark;
             self.at(self.last_arrival, Event::Arrive { flow, number, is_marked });
@@ -430,10 +445,17 @@ impl World {
             }
             Sender::Constant(..) => {}
             Sender::Bulk(peer) => {
-                peer.count += 1;
                 peer.marked += u64::from(is_marked);
                 peer.unreported += 1;
-                peer.newest = Some((number, now));
+                let end = peer.newest.map_or(0, |(newest, _)| newest + 1);
+                if number < end {
+                    peer.overtaken.handle_late(now, number);
+                } else {
+                    if number > end {
+                        peer.overtaken.handle_gap(now, end, number);
+                    }
+                    peer.newest = Some((number, now));
+                }
                 let gap = (peer.rate.rtt() / 8).max(Duration::from_millis(1));
                 if peer.unreported >= 32 || now.since(peer.reported_at) >= gap {
                     self.report(flow);
@@ -454,7 +476,8 @@ impl World {
         peer.reported_at = now;
         peer.unreported = 0;
         let Some((newest, newest_at)) = peer.newest else { return };
-        let (count, marked) = (peer.count, peer.marked);
+        peer.overtaken.handle_time(now);
+        let (count, marked) = (newest + 1 - peer.overtaken.lost(), peer.marked);
         if !self.rng.chance(self.path.report_loss) {
             let waited = now.since(newest_at);
             let event = Event::Report { flow, newest, newest_at, waited, count, marked };

@@ -164,8 +164,8 @@ fn the_window_is_hardly_above_that_of_a_tcp_with_as_many_losses() {
         |compete: &mut Compete| compete.grow(Time::ZERO, 1e6, 1e5, 80 * MS, 1_500.0) / 1_500.0;
     assert!(grown(&mut compete) > 600.0, "nothing was lost yet");
 
-    for _ in 0..30 {
-        compete.note(50.0, true);
+    for _ in 0..60 {
+        compete.note(50.0, true, 1e6 / 1_500.0, 0.08);
     }
 
     // RFC 5348, 3.1: 0.08 / (0.08 sqrt(2/150) + 0.28 * 3 sqrt(3/400) / 50 * (1 + 32/2500)) = 7.5 datagrams.

@@ -75,6 +75,33 @@ fn a_path_of_its_own() {
     }
 }
 
+/// A tenth of the paths that jitter may have at once, as public benchmarks of tunnels emulate them.
+#[test]
+#[ignore = "prints tables"]
+fn a_path_that_jitters() {
+    for overtakes in [false, true] {
+        for (rate, delay, jitter, loss) in [
+            (50e6, 20, 5, 0.0),
+            (50e6, 20, 40, 0.0),
+            (10e6, 50, 50, 0.0),
+            (100e6, 25, 50, 0.01),
+            (930e6, 2, 4, 0.002_5),
+            (930e6, 4, 14, 0.01),
+            (930e6, 6, 30, 0.025),
+            (1e6, 100, 100, 0.0),
+            (10e6, 300, 50, 0.0),
+            (10e6, 10, 10, 0.0),
+        ] {
+            let clean = Path::clean(rate, delay * MS, 2.0);
+            let path = Path { jitter: jitter * MS, overtakes, loss, ..clean };
+            let [used, p50, p99, dropped] = lone(&path);
+            let name =
+                format!("{:.0} Mbit/s, {delay} ms, jitter to {jitter} ms, loss {loss}", rate / 1e6);
+            eprintln!("{name:50} {overtakes:5} {used:.3} {p50:6.1} {p99:6.1} {dropped:.3}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "prints tables"]
 fn beside_cubic() {

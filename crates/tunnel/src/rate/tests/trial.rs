@@ -52,6 +52,23 @@ fn a_verdict_comes_as_soon_as_it_is_certain() {
 }
 
 #[test]
+fn of_many_losses_a_part_may_be_the_paths() {
+    // 60 % are lost before the test, and 27 % in it.
+    let mut blame = Blame::default();
+    let at = Time::ZERO + 100 * RTT;
+    blame.handle_round(at, [0.6, 0.6, 1.0], RTT, [WINDOW, WINDOW, DATAGRAM], false);
+    blame.advance(at, [900, 800, 1_000], true, RTT);
+    blame.advance(at, [1_000, 900, 1_100], true, RTT);
+    let verdict = (1..2_000).find_map(|sent| {
+        let received = 900 + sent - sent * 27 / 100;
+        blame.advance(at, [1_000 + sent, received, 1_100 + sent], true, RTT)
+    });
+
+    let verdict = verdict.expect("a verdict");
+    assert!(verdict.is_ours && (0.2..0.3).contains(&verdict.loss), "{verdict:?}");
+}
+
+#[test]
 fn a_verdict_is_refuted_by_losses_that_stay_and_by_no_others() {
     let rounds = |lost: f64| {
         let mut blame = tested();
