@@ -259,7 +259,7 @@ impl Node {
             let Some((packet, to)) = waiting else { return };
             self.send(engine, index, packet, to);
         }
-        self.fill_backlog(engine, index);
+        self.fill_queue(engine, index);
         if self.interfaces[index].queue_len() > 0 || self.has_service_over(engine, index) {
             engine.await_idle(&mut self.sequence, port);
         }

@@ -267,7 +267,7 @@ impl Node {
     }
 
     /// Drops a packet for which a queue has no room.
-    fn drop_queued(&self, engine: &mut Engine, interface: usize, waiting: Waiting) {
+    pub fn drop_queued(&self, engine: &mut Engine, interface: usize, waiting: Waiting) {
         let port = self.interfaces[interface].port;
         let counters = &mut engine.ports[port.index()].counters;
         if waiting.is_local {

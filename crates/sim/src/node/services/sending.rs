@@ -7,12 +7,6 @@ use crate::node::queue::Waiting;
 use crate::node::service::{Hook, Origin};
 use crate::node::{NextHop, Node};
 
-/// Packets that may wait in an interface's queue while a service still adds datagrams to it.
-///
-/// Further datagrams wait in the service, because the service should choose the next datagram as late as
-/// possible.
-const BACKLOG: usize = 2;
-
 impl Node {
     /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
     /// routes on demand hears of the far end by it. What else the service has stays with the service.
@@ -45,12 +39,15 @@ impl Node {
         self.poll_frame(engine, interface).or_else(|| self.poll_datagram(engine, interface))
     }
 
-    /// Moves a few packets ahead of time from services to an interface's queue.
-    pub fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
+    /// Takes from services what they send now: a few frames ahead of time, and each datagram, which waits in the
+    /// interface's queue beside the packets of others or is dropped, as one of a UDP socket.
+    pub fn fill_queue(&mut self, engine: &mut Engine, index: usize) {
         let ahead = self.interfaces[index].config.hop_backlog;
         while self.interfaces[index].queue_len() < ahead && self.interfaces[index].has_room() {
             let Some(frame) = self.poll_frame(engine, index) else { break };
-            if !self.enqueue_ahead(engine, index, frame) {
+            let waiting = local(engine, frame);
+            if !self.try_enqueue(engine, index, waiting, false) {
+                engine.packets.remove(waiting.packet);
                 break;
             }
         }
@@ -59,10 +56,10 @@ impl Node {
         if self.has_frames_over(index) {
             return;
         }
-        while self.interfaces[index].queue_len() < BACKLOG && self.interfaces[index].has_room() {
-            let Some(datagram) = self.poll_datagram(engine, index) else { break };
-            if !self.enqueue_ahead(engine, index, datagram) {
-                break;
+        while let Some(datagram) = self.poll_datagram(engine, index) {
+            let waiting = local(engine, datagram);
+            if !self.try_enqueue(engine, index, waiting, false) {
+                self.drop_queued(engine, index, waiting);
             }
         }
     }
@@ -131,21 +128,6 @@ impl Node {
         None
     }
 
-    fn enqueue_ahead(
-        &mut self,
-        engine: &mut Engine,
-        index: usize,
-        (packet, to): (PacketId, LinkAddress),
-    ) -> bool {
-        let octets = engine.packets.get(packet).len();
-        let waiting = Waiting { packet, to, octets, is_local: true, is_routing: false };
-        let is_taken = self.try_enqueue(engine, index, waiting, false);
-        if !is_taken {
-            engine.packets.remove(packet);
-        }
-        is_taken
-    }
-
     /// Whether a service sends over an interface.
     pub fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
         self.services.running[index].uses(interface)
@@ -158,4 +140,9 @@ impl Node {
         let mut nexts = far_ends.by_ref().filter_map(|(_, far_end)| self.route(engine, far_end));
         nexts.any(|next| next.interface == interface)
     }
+}
+
+fn local(engine: &Engine, (packet, to): (PacketId, LinkAddress)) -> Waiting {
+    let octets = engine.packets.get(packet).len();
+    Waiting { packet, to, octets, is_local: true, is_routing: false }
 }

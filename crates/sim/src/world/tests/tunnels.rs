@@ -215,6 +215,22 @@ fn a_path_that_swallows_what_is_longer_than_1000_octets_carries_packets_of_1280(
 }
 
 #[test]
+fn a_tunnel_keeps_a_share_of_a_queue_that_others_fill() {
+    let (mut world, [source, _, far, sink]) = tunnelled(1, &link(slow()));
+    let [beside, through] = [far, sink].map(|node| {
+        let to = SocketAddr::new(world.address(node).unwrap(), 9);
+        let octets = if node == far { 4_000_000 } else { 200_000 };
+        world.add_app(source, transfer::Sender::new(transfer::SenderConfig::new(to, octets)));
+        world.add_app(node, transfer::Sink::new(transfer::SinkConfig::new(9)))
+    });
+
+    run_for(&mut world, 60);
+
+    assert_eq!(world.transfer_sink(through).unwrap().octets, 200_000);
+    assert!(world.transfer_sink(beside).unwrap().octets > 200_000);
+}
+
+#[test]
 fn jitter_by_which_datagrams_overtake_each_other_costs_a_flow_little() {
     let jittery = channel::Config {
         rate: BitRate::from_bits_per_s(50_000_000).unwrap(),
@@ -233,11 +249,7 @@ fn jitter_by_which_datagrams_overtake_each_other_costs_a_flow_little() {
         congestion,
         ..tcp::Config::default()
     };
-    let sender = transfer::SenderConfig {
-        octets: None,
-        tcp,
-        ..transfer::SenderConfig::new(to, 0)
-    };
+    let sender = transfer::SenderConfig { octets: None, tcp, ..transfer::SenderConfig::new(to, 0) };
     world.add_app(source, transfer::Sender::new(sender));
     let receiver = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };
     let receiver = world.add_app(sink, transfer::Sink::new(receiver));
