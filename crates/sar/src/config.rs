@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::parameter::{Kind, Rule, named, names};
+use base::parameter::{Kind, MOST_MEMORY, Rule, named, names};
 
 /// The rules of a node. The wire format is the same, so nodes of different profiles can communicate.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -194,7 +194,7 @@ base::parameters! {
             pub waiting: usize = 100_000;
 
             /// Their octets.
-            #[allowed(Kind::count(1..=1 << 40).of("octets"))]
+            #[allowed(Kind::count(1..=MOST_MEMORY).of("octets"))]
             pub waiting_octets: usize = 128 << 20;
 
             /// Messages that have arrived in part; for more of them others are given up.
@@ -202,7 +202,7 @@ base::parameters! {
             pub reassemblies: usize = 16_384;
 
             /// Their octets.
-            #[allowed(Kind::count(4_096..=1 << 40).of("octets"))]
+            #[allowed(Kind::count(4_096..=MOST_MEMORY).of("octets"))]
             pub reassembly_octets: usize = 16 << 20;
 
             /// Finished transfers that a receiver knows.

@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::value::{Readable, Value, Written};
 use crate::quantity::{BitRate, Probability, Span, whole};
 
+/// The most octets that a bound of memory may have: a tebibyte, or what a machine of 32 bits can address.
+pub const MOST_MEMORY: u64 = if usize::BITS > 40 { 1 << 40 } else { u32::MAX as u64 };
+
 /// The allowed values of a parameter; bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {

@@ -15,7 +15,7 @@ mod kind;
 mod settable;
 mod value;
 
-pub use kind::{Kind, names};
+pub use kind::{Kind, MOST_MEMORY, names};
 pub use settable::Settable;
 pub use value::{Value, Written, named, word};
 

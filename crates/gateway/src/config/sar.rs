@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::sar::PARAMETERS;
 use base::ip::Prefix;
-use base::parameter::Kind;
+use base::parameter::{Kind, MOST_MEMORY};
 use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section, each};
 
@@ -113,7 +113,7 @@ base::parameters! {
         pub inbox: usize = 10_000;
 
         /// Their octets.
-        #[allowed(Kind::count(4_096..=1 << 40).of("octets"))]
+        #[allowed(Kind::count(4_096..=MOST_MEMORY).of("octets"))]
         pub inbox_octets: usize = 64 << 20;
 
         /// Messages whose outcomes can be asked for after their end; beyond, the oldest are forgotten.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use base::parameter::{Kind, names};
+use base::parameter::{Kind, MOST_MEMORY, names};
 
 use super::queue::{Limits, Queue, QueueDiscipline, Queued, Waiting};
 use crate::engine::Engine;
@@ -21,7 +21,7 @@ base::parameters! {
         pub queue_packets as "queue": usize = 50;
 
         /// Octets that may wait before the link or radio, where that is limited too.
-        #[allowed(Kind::count(0..=1 << 40).of("octets"))]
+        #[allowed(Kind::count(0..=MOST_MEMORY).of("octets"))]
         pub queue_octets: Option<usize> = None;
 
         /// The longest IP packet.
