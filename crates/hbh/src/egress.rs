@@ -157,7 +157,9 @@ impl Egress {
     /// Releases and forgets the connections by `peer`, which is gone: it will fill no gap, and what goes on by plain IP
     /// is no gap when the peer is back.
     pub fn let_go_of(&mut self, peer: Peer) {
-        let its = self.flows.iter().filter(|(_, flow)| flow.from == peer);
+        let is_by =
+            |flow: &Flow| flow.from == peer || flow.held.iter().any(|held| held.from == peer);
+        let its = self.flows.iter().filter(|(_, flow)| is_by(flow));
         for key in its.map(|(&key, _)| key).collect::<Vec<_>>() {
             self.let_go(&key);
         }

@@ -61,6 +61,8 @@ pub(crate) struct Beside {
     lengths: BTreeSet<u8>,
     /// The names of interfaces that a default route leads to, or has led to.
     uplinks: BTreeSet<String>,
+    /// Where routes led by an uplink when the kernel was last asked.
+    led_before: BTreeSet<Prefix>,
     /// The wall for the present networks, uplinks and routes; none after a change of any.
     wall: Option<Arc<Wall>>,
     /// How often something has changed.
@@ -188,7 +190,8 @@ impl Beside {
                     self.change();
                 }
             }
-            // IPv4's routes go without a word when their interface goes down.
+            // IPv4's routes go without a word with the last address of their interface, and when it goes down.
+            libc::RTM_DELADDR => self.change(),
             libc::RTM_NEWLINK if links::up(message).is_some_and(|(_, is_up)| !is_up) => {
                 self.change();
             }
@@ -200,13 +203,19 @@ impl Beside {
     /// Forgets networks in which this host has no address any more.
     ///
     /// # Errors
-    /// As [`Self::new`]: all are forgotten.
+    /// As [`Self::new`]: none is forgotten.
     pub(crate) fn forget(&mut self) -> io::Result<()> {
-        self.networks.clear();
-        self.routeless.clear();
-        self.lengths.clear();
+        let known = (
+            std::mem::take(&mut self.networks),
+            std::mem::take(&mut self.routeless),
+            std::mem::take(&mut self.lengths),
+        );
+        let noted = self.note_addresses().map(drop);
+        if noted.is_err() {
+            (self.networks, self.routeless, self.lengths) = known;
+        }
         self.change();
-        self.note_addresses().map(drop)
+        noted
     }
 
     /// How often something has changed: another [`Self::wall`] may follow from it.
@@ -223,7 +232,9 @@ impl Beside {
         networks.retain(|_, names| names.is_disjoint(&self.uplinks));
         let mut wall = Wall::default();
         if !self.uplinks.is_empty() {
-            let led = self.led().unwrap_or_default();
+            // What was known of routes counts on while the kernel cannot be asked.
+            let led = self.led().unwrap_or_else(|_| self.led_before.clone());
+            self.led_before.clone_from(&led);
             networks.retain(|network, _| !led.contains(network));
             let mut private = PRIVATE.clone();
             private.retain(|range| {

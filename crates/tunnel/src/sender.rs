@@ -67,8 +67,6 @@ struct Source {
     sent_at: Time,
     /// The datagram that carried the source most recently.
     carried_by: u64,
-    /// Whether it was sent more than once.
-    is_repeated: bool,
     /// The DSCP of the source's packets, as far as DSCPs are copied.
     dscp: u8,
 }
@@ -126,8 +124,8 @@ struct View {
 /// How long what has arrived waits at the peer for an earlier source that is not lost, but late.
 #[derive(Debug, Default)]
 struct HeldUp {
-    /// The source that is waited for, and since when.
-    by: Option<(u64, Time)>,
+    /// The source that is waited for, and since when; without a time if an equation was sent since.
+    by: Option<(u64, Option<Time>)>,
     lateness: Lateness,
 }
 
@@ -229,14 +227,12 @@ impl Sender {
             if report.first_missing <= number {
                 return;
             }
-            // One that was sent again was lost, for all that is known.
-            let at = index(number.saturating_sub(self.first));
-            if number >= self.first && self.sources.get(at).is_some_and(|it| !it.is_repeated) {
+            if let Some(since) = since {
                 self.held_up.lateness.handle_late(now, now.since(since));
             }
         }
         let is_holding = report.end > report.first_missing;
-        self.held_up.by = is_holding.then_some((report.first_missing, now));
+        self.held_up.by = is_holding.then_some((report.first_missing, Some(now)));
     }
 
     /// How long what has arrived usually waits at the peer for what is late.
@@ -310,13 +306,7 @@ impl Sender {
 
     pub fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
         self.held += symbol.capacity();
-        self.sources.push_back(Source {
-            symbol,
-            sent_at: now,
-            carried_by,
-            is_repeated: false,
-            dscp: 0,
-        });
+        self.sources.push_back(Source { symbol, sent_at: now, carried_by, dscp: 0 });
         &self.sources.back().expect("one was just added").symbol
     }
 
@@ -339,6 +329,12 @@ impl Sender {
 
     /// Notes the content and the length of datagram `number`, the next one of its path.
     pub fn note(&mut self, now: Time, number: u64, carried: Carried, octets: usize, rtt: Duration) {
+        if carried == Carried::Equation
+            && let Some((_, since)) = &mut self.held_up.by
+        {
+            // It may make up for the source, which may be lost.
+            *since = None;
+        }
         match carried {
             Carried::Equation => self.tail.equations += 1,
             Carried::Source => self.tail = Tail { since: now, equations: 0 },
@@ -514,8 +510,7 @@ impl Sender {
     /// A source if it is still kept; it is now carried by `carried_by`.
     pub fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
         let at = index(number.checked_sub(self.first)?);
-        let source = self.sources.get_mut(at)?;
-        (source.carried_by, source.is_repeated) = (carried_by, true);
+        self.sources.get_mut(at)?.carried_by = carried_by;
         self.skip_carried();
         self.sources.get(at).map(|source| source.symbol.as_slice())
     }

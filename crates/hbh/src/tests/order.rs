@@ -56,6 +56,21 @@ fn what_passed_by_plain_ip_while_a_neighbour_was_gone_is_no_gap_when_it_is_back(
 }
 
 #[test]
+fn a_neighbour_that_is_gone_fills_no_gap_though_another_goes_on() {
+    let mut arrivals = Arrivals::new(Config::new(Profile::Default));
+    arrivals.relay.add_peer(Peer(1), peer_config(1));
+    arrivals.bring(&segment(1_000, 100, 0));
+    arrivals.bring(&segment(1_300, 100, 0));
+    arrivals.from = Peer(1);
+    arrivals.bring(&segment(1_500, 100, 0));
+    assert_eq!(arrivals.restored_seqs(), [1_000]);
+
+    arrivals.relay.remove_peer(Peer(0), |_, _| {});
+
+    assert_eq!(arrivals.restored_seqs(), [1_300, 1_500]);
+}
+
+#[test]
 fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
     let mut arrivals = Arrivals::new(Config::new(Profile::Default));
     arrivals.relay.add_peer(Peer(2), peer_config(1));

@@ -21,6 +21,8 @@ const FLOW: FlowId = FlowId(7);
 pub struct Arrivals {
     pub now: Time,
     pub relay: Relay,
+    /// Who brings what comes next.
+    pub from: Peer,
     seq: Seq,
 }
 
@@ -29,7 +31,7 @@ impl Arrivals {
     pub fn new(config: Config) -> Self {
         let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
         relay.add_peer(Peer(0), peer_config(0));
-        Self { now: Time::ZERO, relay, seq: Seq(0) }
+        Self { now: Time::ZERO, relay, from: Peer(0), seq: Seq(0) }
     }
 
     /// The next packet comes, and the neighbour waits for nothing before it.
@@ -101,7 +103,7 @@ impl Arrivals {
 
     fn take(&mut self, mut message: Vec<u8>) {
         write_ip_header(&mut message, 20, protocol::EXPERIMENT);
-        self.relay.handle_message(self.now, Peer(0), &message);
+        self.relay.handle_message(self.now, self.from, &message);
     }
 }
 

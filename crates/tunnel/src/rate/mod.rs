@@ -343,10 +343,10 @@ impl Rate {
     /// flight.
     pub fn next_send(&self, now: Time) -> Option<Time> {
         let hard = match self.phase {
+            Phase::Startup => self.window,
             // A test of losses shows nothing unless what is in flight fits the window.
             _ if self.losses.blame.is_testing() => self.window + 2.0 * self.datagram,
             Phase::Compete(_) | Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
-            Phase::Startup => self.window,
         };
         if self.in_flight() >= hard || self.flight.is_full() {
             return None;

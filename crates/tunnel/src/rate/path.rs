@@ -156,7 +156,14 @@ struct Leasts([Least; LENGTHS]);
 
 impl Leasts {
     fn handle_sample(&mut self, now: Time, octets: u64, delay: i64, half: Duration) {
-        self.0[length(octets)].handle_sample(now, delay, half);
+        let at = length(octets);
+        if self.0[at].get_at(now).is_none()
+            && let Some(shorter) = at.checked_sub(1).and_then(|at| self.0[at].get_at(now))
+        {
+            // Not much faster, and known without a queue, perhaps, that the first long one meets.
+            self.0[at].handle_sample(now, shorter, half);
+        }
+        self.0[at].handle_sample(now, delay, half);
     }
 
     /// The least delay of datagrams that have at least about so many octets: none of them is faster than a shorter one.
@@ -192,7 +199,8 @@ impl Least {
         let new = Halves { previous: delay, current: delay, turn, stale };
         let halves = self.halves.get_or_insert(new);
         if now >= halves.turn {
-            *halves = Halves { previous: halves.current, ..new };
+            let previous = if now < halves.stale { halves.current } else { delay };
+            *halves = Halves { previous, ..new };
         }
         halves.current = halves.current.min(delay);
     }
@@ -230,5 +238,42 @@ impl Recent {
 
     fn get(&self) -> Option<i64> {
         self.samples.front().map(|&(_, delay)| delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// What is least for datagrams of so many octets, after samples of seconds, octets and nanoseconds.
+    fn least(samples: &[(u32, u64, i64)], octets: u64) -> Option<i64> {
+        let mut leasts = Leasts::default();
+        let mut now = Time::ZERO;
+        for &(seconds, octets, delay) in samples {
+            now = Time::ZERO + SECOND * seconds;
+            leasts.handle_sample(now, octets, delay, 5 * SECOND);
+        }
+        leasts.get(now, octets)
+    }
+
+    #[test]
+    fn a_longer_datagram_is_never_faster() {
+        assert_eq!(least(&[(0, 1_400, 90), (0, 100, 50)], 1_400), Some(90));
+        assert_eq!(least(&[(0, 1_400, 90), (0, 700, 95)], 700), Some(90), "met a queue");
+        assert_eq!(least(&[(0, 100, 50)], 1_400), Some(50), "none is so long");
+    }
+
+    #[test]
+    fn of_a_length_that_is_new_the_next_shorter_one_is_known() {
+        assert_eq!(least(&[(0, 1_200, 80), (1, 1_400, 300)], 1_400), Some(80));
+        assert_eq!(least(&[(0, 100, 80), (1, 1_400, 300)], 1_400), Some(300));
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_at_once() {
+        assert_eq!(least(&[(0, 1_400, 80), (9, 1_400, 300)], 1_400), Some(80));
+        assert_eq!(least(&[(0, 1_400, 80), (600, 1_400, 300)], 1_400), Some(300));
     }
 }

@@ -259,7 +259,7 @@ fn jitter_by_which_datagrams_overtake_each_other_costs_a_flow_little() {
     run_for(&mut world, 5);
 
     let rate = (world.transfer_sink(receiver).unwrap().octets - before) as f64 * 8.0 / 5.0;
-    assert!(rate > 40e6, "{rate}");
+    assert!(rate > 35e6, "{rate}");
 }
 
 /// Drops what is longer than so many octets, and tells nobody.
