@@ -8,7 +8,7 @@ use base::time::{Time, nanos};
 use super::bias::Bias;
 use super::flight::Sent;
 
-/// Octets by which the lengths of datagrams are told apart, and how many lengths are.
+/// Datagrams are sorted by length into classes of so many octets; the last class has all longer ones.
 const LENGTH: u64 = 256;
 const LENGTHS: usize = 7;
 /// The most samples that [`Recent`] keeps.
@@ -23,9 +23,9 @@ pub struct Path {
     rtt_least: Leasts,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
     delay: Leasts,
-    /// By how much that of late has exceeded the least.
+    /// By how much the one-way delays of a short time exceed the least.
     recent: Recent,
-    /// When the newest report came, and how long its datagram was, or lately was at most.
+    /// When the newest report came, and the octets of long datagrams then.
     at: Time,
     octets: u64,
     /// The one-way delay of reports, by the two clocks.
@@ -42,9 +42,9 @@ struct Rtt {
 }
 
 impl Path {
-    /// Takes a report that came `now`: the round-trip time that it shows, the datagram that was `sent`, and when it was
-    /// received by the clock of the peer in nanoseconds; `octets` have the long ones of late. Returns by how much the
-    /// datagram's delay exceeded its minimum, in seconds, and by how much the report's delay did.
+    /// Takes a report that came `now` and shows a round-trip time. The peer received its datagram, `sent`, at this time of
+    /// the peer's clock, in nanoseconds; long datagrams have `octets`. Returns by how much the datagram's delay exceeded
+    /// its minimum, in seconds, and by how much the report's delay did.
     pub fn handle_report(
         &mut self,
         now: Time,
@@ -160,14 +160,14 @@ impl Leasts {
         if self.0[at].get_at(now).is_none()
             && let Some(shorter) = at.checked_sub(1).and_then(|at| self.0[at].get_at(now))
         {
-            // Not much faster, and known without a queue, perhaps, that the first long one meets.
+            // The first long one may meet a queue; the shorter ones are hardly faster, and may have met none.
             self.0[at].handle_sample(now, shorter, half);
         }
         self.0[at].handle_sample(now, delay, half);
     }
 
-    /// The least delay of datagrams that have at least about so many octets: none of them is faster than a shorter one.
-    /// Of all, where none is so long.
+    /// The least delay of datagrams of about this length or longer, because longer ones take at least as long; of all
+    /// datagrams, if no such one came.
     fn get(&self, now: Time, octets: u64) -> Option<i64> {
         let of = |from| self.0[from..].iter().filter_map(|least| least.get_at(now)).min();
         of(length(octets)).or_else(|| of(0))

@@ -31,7 +31,7 @@ const ROUND_TRIPS: u32 = 32;
 const ENOUGH: f64 = 0.1;
 /// Losses are ours if less than this part of them remains in the test.
 const OURS: f64 = 0.3;
-/// The same where the loss before was beyond [`GROSS`]: a radio seldom loses so much, so that it has a part of it at most.
+/// The same where more than [`GROSS`] was lost before: a radio seldom loses so much.
 const OURS_OF_GROSS: f64 = 0.55;
 /// The same is certain earlier if none remains of so many expected ones.
 const CERTAIN: f64 = 8.0;
