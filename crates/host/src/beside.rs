@@ -98,36 +98,42 @@ impl Beside {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(crate) fn new(routes: &mut Routes) -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let mut beside = Self::default();
-        beside.note(routes)?;
+        beside.note()?;
         Ok(beside)
     }
 
-    /// Notes all addresses of this host, and to which of their interfaces default routes lead.
+    /// Notes all addresses of this host, and to which interfaces default routes lead.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn note(&mut self, routes: &mut Routes) -> io::Result<()> {
+    pub(crate) fn note(&mut self) -> io::Result<()> {
         self.change();
-        for index in self.note_addresses()? {
-            if [true, false].into_iter().any(|is_v4| routes.has_default(index, is_v4)) {
-                links::existing_name(index).into_iter().for_each(|name| self.note_uplink(name));
-            }
+        self.note_addresses()?;
+        for is_v6 in [false, true] {
+            let request = entry::routes(is_v6, None, None);
+            let found = Netlink::open()?.dump(&request, |message, found: &mut Vec<u32>| {
+                let route = Found::parse(message).filter(is_of_others);
+                if route.is_some_and(|route| is_default(&route)) {
+                    found.extend(interfaces(message));
+                }
+            });
+            let names = entry::or_no_table(found)?.into_iter().filter_map(links::existing_name);
+            names.for_each(|name| self.note_uplink(name));
         }
         Ok(())
     }
 
-    /// Notes all addresses of this host; returns their interfaces.
-    fn note_addresses(&mut self) -> io::Result<BTreeSet<u32>> {
+    /// Notes all addresses of this host.
+    fn note_addresses(&mut self) -> io::Result<()> {
         let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
-        let all = Netlink::open()?.dump(&request, |message, all| {
+        let all = Netlink::open()?.dump(&request, |message, all: &mut Vec<_>| {
             let place = links::address_of(message);
             all.extend(place.map(|place| (place, links::makes_route(message))));
         })?;
-        let interfaces = all.iter().map(|((index, ..), _)| *index).collect();
         all.into_iter().for_each(|(place, makes_route)| self.note_address(place, makes_route));
-        Ok(interfaces)
+        Ok(())
     }
 
     /// Notes an address of an interface, and whether the kernel makes the route to its network.
@@ -210,7 +216,7 @@ impl Beside {
             std::mem::take(&mut self.routeless),
             std::mem::take(&mut self.lengths),
         );
-        let noted = self.note_addresses().map(drop);
+        let noted = self.note_addresses();
         if noted.is_err() {
             (self.networks, self.routeless, self.lengths) = known;
         }

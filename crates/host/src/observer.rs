@@ -146,8 +146,8 @@ impl Observer {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         let facts = Facts::read().context("cannot ask the kernel")?;
-        let mut routes = Routes::open().context("cannot ask for routes")?;
-        let beside = Beside::new(&mut routes).context("cannot ask for addresses")?;
+        let routes = Routes::open().context("cannot ask for routes")?;
+        let beside = Beside::new().context("cannot ask for addresses")?;
         let beside = Mutex::new(beside);
         let facts = Mutex::new(facts);
         let ways = Mutex::new(Ways { routes, known: BTreeMap::new() });
@@ -342,8 +342,7 @@ impl Shared {
     fn recover(&self) {
         let read = Facts::read().and_then(|facts| {
             *lock(&self.facts) = facts;
-            let Ways { routes, .. } = &mut *lock(&self.ways);
-            lock(&self.beside).note(routes)
+            lock(&self.beside).note()
         });
         if let Err(error) = read {
             warn!(%error, "addresses of this host are not read");

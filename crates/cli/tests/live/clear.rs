@@ -412,3 +412,27 @@ fn what_came_by_a_tunnel_for_private_addresses_follows_no_default_route() {
         assert!(wait_until(SOON, || net.in_clear(host) == 0), "{route}");
     }
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_uplink_that_has_no_address_is_one_when_the_gateway_starts() {
+    let mut net = Inner::start();
+    let gateway = net.gateway.clone();
+    net.nets.run(&gateway, "ip link delete lan0");
+    let (code, said) = net.nets.program(net.program).stop();
+    assert_eq!(code, Some(0), "{said}");
+    // As PPP's.
+    net.nets.run(&gateway, "ip link add wwan0 type veth peer name modem");
+    net.nets.run(&gateway, "ip link set wwan0 addrgenmode none up");
+    net.nets.run(&gateway, "ip link set modem up");
+    net.nets.run(&gateway, "ip route replace default dev wwan0");
+
+    net.program = net.nets.start_gateway(&gateway, "again", &net.config);
+
+    assert!(wait_until(SOON, || net.answers("10.77.0.1")), "{}", net.nets.status(&net.far));
+    let is_dropped = || {
+        net.in_clear(LAN[0]);
+        net.tells("private addresses to which only a default route leads")
+    };
+    assert!(wait_until(SOON, is_dropped), "{}", net.nets.status(&gateway));
+}
