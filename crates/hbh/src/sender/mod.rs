@@ -750,7 +750,8 @@ impl Sender {
 
         self.is_known = true;
         self.told = self.told.max(next);
-        let place = |number: u64| usize::try_from(number.saturating_sub(base)).unwrap_or(0);
+        let place =
+            |number: u64| usize::try_from(number.saturating_sub(base)).unwrap_or(usize::MAX);
         self.finish(now, 0, place(next), pool, &mut learned);
         let mut judged = u64::MAX;
         for (first, past) in ack.arrived(self.layout, next) {
