@@ -30,7 +30,7 @@ use crate::routes::{Packets, Routes};
 pub(crate) const GONE: &str = "gone";
 /// Counts the packets that were dropped because only a default route leads to their private addresses.
 pub(crate) const ASTRAY: &str = "astray";
-/// The chain of a service's table that drops them.
+/// The name of the chain that drops packets, in the table of each service.
 pub const CHAIN: &str = "gone";
 /// The most networks among the private ones to which routes by an uplink may lead. With more, the uplink belongs to a
 /// large private network, and its default route leads there as well.
@@ -94,7 +94,7 @@ pub struct Carried {
 }
 
 impl Beside {
-    /// Begins with what there is now.
+    /// Begins with the present addresses and default routes of this host.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -125,7 +125,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Notes all addresses of this host.
+    /// Notes the addresses of all interfaces.
     fn note_addresses(&mut self) -> io::Result<()> {
         let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
         let all = Netlink::open()?.dump(&request, |message, all: &mut Vec<_>| {
@@ -307,7 +307,7 @@ impl Beside {
 }
 
 impl Wall {
-    /// Whether all of these packets may leave.
+    /// Whether all packets of a service may leave.
     pub(crate) fn is_open_for(&self, carried: &Carried) -> bool {
         self.networks.is_empty() && self.private_for(carried).is_empty()
     }

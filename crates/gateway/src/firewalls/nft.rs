@@ -28,7 +28,7 @@ const HARMLESS: [&str; 10] = [
 /// Elements of the named sets, by table with family, and name.
 type Sets<'r> = BTreeMap<(String, &'r str), &'r Value>;
 
-/// Adds all chains of others, or those of ours.
+/// Adds our chains, or the chains of all other programs.
 pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
     let none = Vec::new();
     let all = ruleset["nftables"].as_array().unwrap_or(&none);

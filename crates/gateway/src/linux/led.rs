@@ -56,8 +56,8 @@ pub(crate) const DIVERTED: Lead =
 /// Leads captured datagrams of S/R.
 pub(crate) const CAPTURED: Lead =
     Lead { mark: Mark(0x7361), mask: u32::MAX, position: 1, protocol: protocol::UDP };
-/// The priority of the chains that drop what was not led here: behind all destination NAT of others (-100), so that no
-/// packet gets a far destination later.
+/// The priority of the chains that drop packets on their way past HF-PEP or S/R: behind destination NAT (-100), so that
+/// no packet gets a far destination afterwards.
 pub(super) const BEHIND: i32 = -99;
 /// All leads. The mark of a lead says whose a packet is: tables of other services let the packet pass.
 const LEADS: [&Lead; 2] = [&DIVERTED, &CAPTURED];

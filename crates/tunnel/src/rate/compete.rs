@@ -176,8 +176,8 @@ impl Compete {
     }
 }
 
-/// Datagrams in flight of a TCP that loses one in `interval`: of Reno with its timeouts (RFC 5348, 3.1) or of CUBIC (RFC
-/// 9438, 5.1), whichever has more.
+/// How many datagrams a TCP has in flight when one in `interval` is lost: the greater number of Reno's, with timeouts
+/// (RFC 5348, 3.1), and CUBIC's (RFC 9438, 5.1).
 fn tcp(interval: f64, rtt: f64) -> f64 {
     let p = 1.0 / interval.max(1.0);
     let timeouts = 3.0 * (rtt + LEAST_RTO) * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);

@@ -166,8 +166,8 @@ impl Leasts {
         self.0[at].handle_sample(now, delay, half);
     }
 
-    /// The least delay of datagrams of about this length or longer, because longer ones take at least as long; of all
-    /// datagrams, if no such one came.
+    /// The least delay of datagrams of about this length or longer, because longer ones take at least as long; the least
+    /// of all without such a datagram.
     fn get(&self, now: Time, octets: u64) -> Option<i64> {
         let of = |from| self.0[from..].iter().filter_map(|least| least.get_at(now)).min();
         of(length(octets)).or_else(|| of(0))

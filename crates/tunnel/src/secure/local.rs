@@ -73,7 +73,7 @@ pub enum Event {
         endpoint: SocketAddr,
     },
     /// The peer is heard on a further path, from another address than before or for the first time there. Datagrams of
-    /// that path go to this address, though the peer has not proved it.
+    /// the path go there, although the peer has not proved the address.
     Further {
         /// Who.
         peer: PeerId,

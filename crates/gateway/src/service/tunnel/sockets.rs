@@ -109,7 +109,7 @@ impl Sockets {
         SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
     }
 
-    /// Whether a port is one of ours.
+    /// Whether a socket of the tunnel has this port.
     pub fn has_port(&self, port: u16) -> bool {
         port != 0 && self.all.iter().any(|it| it.port.load(Ordering::Relaxed) == port)
     }

@@ -39,8 +39,8 @@ impl Node {
         self.poll_frame(engine, interface).or_else(|| self.poll_datagram(engine, interface))
     }
 
-    /// Takes from services what they send now: a few frames ahead of time, and each datagram, which waits in the
-    /// interface's queue beside the packets of others or is dropped, as one of a UDP socket.
+    /// Takes frames from services, a few ahead of time, and datagrams, as many as there are. A datagram waits in the
+    /// interface's queue beside other packets, or is dropped, as one of a UDP socket.
     pub fn fill_queue(&mut self, engine: &mut Engine, index: usize) {
         let ahead = self.interfaces[index].config.hop_backlog;
         while self.interfaces[index].queue_len() < ahead && self.interfaces[index].has_room() {
