@@ -59,6 +59,8 @@ pub struct Blame {
 struct Trial {
     window_before: f64,
     loss_before: f64,
+    /// Losses are ours if less than this part of them remains.
+    ours: f64,
     /// The number of datagrams that the trial takes.
     datagrams: f64,
     /// The number after which they are ours if none was lost.
@@ -135,6 +137,7 @@ impl Blame {
         self.trial = Some(Trial {
             window_before: window,
             loss_before: loss,
+            ours: if is_gross { OURS_OF_GROSS } else { OURS },
             datagrams: (EXPECTED * spread * spread / loss).min(most).max(LEAST),
             certain: (CERTAIN * spread * spread / loss).max(LEAST),
             until: now + rtt * ROUND_TRIPS,
@@ -180,8 +183,7 @@ impl Blame {
         };
         let sent = newest.saturating_sub(first) as f64;
         let lost = (sent - received.saturating_sub(count) as f64).max(0.0);
-        let ours = if trial.loss_before > GROSS { OURS_OF_GROSS } else { OURS };
-        let is_paths = lost >= ours * trial.loss_before * trial.datagrams;
+        let is_paths = lost >= trial.ours * trial.loss_before * trial.datagrams;
         let is_certain = lost == 0.0 && sent >= trial.certain;
         if sent < trial.datagrams && !is_late && !is_paths && !is_certain {
             return None;
@@ -190,7 +192,7 @@ impl Blame {
             return self.abandon(now, rtt);
         }
         let loss = lost / sent.max(1.0);
-        let is_ours = !is_paths && loss < ours * trial.loss_before;
+        let is_ours = !is_paths && loss < trial.ours * trial.loss_before;
         let (window, datagrams, loss_before) =
             (trial.window_before, trial.datagrams, trial.loss_before);
         let since = LossCount::default();
