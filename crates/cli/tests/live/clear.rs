@@ -375,6 +375,8 @@ fn a_network_of_an_address_without_a_route_counts_once_its_route_is_there() {
     run("ip route add 198.51.100.0/24 dev lan0 metric 100");
     net.nets.run(&net.lan, &format!("ip address add {host}/24 dev eth0"));
     assert!(wait_until(SOON, || net.answers(host)));
+    let is_known = || net.nets.run(&net.gateway, "nft list ruleset").contains("198.51.100.0/24");
+    assert!(wait_until(SOON, is_known));
     run("ip link set lan0 down");
     assert_eq!(in_clear(), 0);
     assert!(wait_until(SOON, || net.tells("198.51.100.0/24")));
