@@ -7,7 +7,7 @@
 //! ```
 //! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered: another uplink may take
 //! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
-//! route, packets follow the route.
+//! route, packets may leave by this uplink.
 //!
 //! A network that was not there when the process began is not known. So packets that came encrypted, and are for private
 //! addresses, follow no default route of an uplink at all: nobody on the Internet has these addresses.
@@ -61,10 +61,10 @@ pub(crate) struct Beside {
     lengths: BTreeSet<u8>,
     /// The names of interfaces that a default route leads to, or has led to.
     uplinks: BTreeSet<String>,
-    /// Where routes led by an uplink when the kernel was last asked.
-    led_before: BTreeSet<Prefix>,
-    /// The wall for the present networks, uplinks and routes; none after a change of any.
-    wall: Option<Arc<Wall>>,
+    /// The wall when the kernel was last asked for routes.
+    wall: Arc<Wall>,
+    /// Whether networks, uplinks and routes are still those of the wall.
+    is_current: bool,
     /// How often something has changed.
     changes: u64,
 }
@@ -72,15 +72,24 @@ pub(crate) struct Beside {
 /// Packets from a service that may not leave.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Wall {
-    /// The interfaces by which they may not leave.
-    uplinks: BTreeSet<String>,
-    /// Their destinations, each with the interfaces where it was.
+    /// The networks that were next to this host, by no uplink, each with the interfaces where it was.
     networks: BTreeMap<Prefix, BTreeSet<String>>,
+    uplinks: BTreeMap<String, Closed>,
+}
+
+/// The destinations of packets that may not leave by an uplink.
+#[derive(Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+struct Closed {
+    /// Networks that were next to this host.
+    networks: BTreeSet<Prefix>,
     /// Private destinations, for packets that came encrypted.
     private: BTreeSet<Prefix>,
-    /// Destinations inside, to which somebody has a route by an uplink: packets for these may leave.
+    /// Destinations inside, to which somebody has a route by this uplink: packets for these may leave.
     led: BTreeSet<Prefix>,
 }
+
+/// The destinations in question to which routes lead, by the name of the interface.
+type Led = BTreeMap<String, BTreeSet<Prefix>>;
 
 /// Packets that a service has brought here for other hosts.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -111,17 +120,9 @@ impl Beside {
     pub(crate) fn note(&mut self) -> io::Result<()> {
         self.change();
         self.note_addresses()?;
-        for is_v6 in [false, true] {
-            let request = entry::routes(is_v6, None, None);
-            let found = Netlink::open()?.dump(&request, |message, found: &mut Vec<u32>| {
-                let route = Found::parse(message).filter(is_of_others);
-                if route.is_some_and(|route| is_default(&route)) {
-                    found.extend(interfaces(message));
-                }
-            });
-            let names = entry::or_no_table(found)?.into_iter().filter_map(links::existing_name);
-            names.for_each(|name| self.note_uplink(name));
-        }
+        let (uplinks, led) = self.routes()?;
+        uplinks.into_iter().for_each(|name| self.note_uplink(name));
+        self.raise(led);
         Ok(())
     }
 
@@ -188,11 +189,13 @@ impl Beside {
                     let names = interfaces(message).into_iter().filter_map(links::existing_name);
                     names.for_each(|name| self.note_uplink(name));
                 }
-                let leads = self.has_part(&route.to)
-                    || !is_default(&route) && self.within(&route.to).next().is_some();
-                let leads_to_private = || !parts_of_private(&route).is_empty();
                 let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
-                if leads || leads_to_private() && is_by_uplink() {
+                // The kernel reports no removal of a route that another one replaces.
+                let was_led = || self.wall.uplinks.values().any(|it| it.led.contains(&route.to));
+                let leads_to_private = !parts_of_private(&route).is_empty();
+                if !self.parts_of_networks(&route).is_empty()
+                    || leads_to_private && (is_by_uplink() || was_led())
+                {
                     self.change();
                 }
             }
@@ -231,52 +234,76 @@ impl Beside {
 
     /// What may not leave now.
     pub(crate) fn wall(&mut self) -> Arc<Wall> {
-        if let Some(wall) = &self.wall {
-            return Arc::clone(wall);
+        if !self.is_current {
+            let led = match self.uplinks.is_empty() {
+                true => Ok(Led::new()),
+                false => self.routes().map(|(_, led)| led),
+            };
+            // What was known of routes counts on while the kernel cannot be asked.
+            self.raise(led.unwrap_or_else(|_| self.wall.led()));
         }
+        Arc::clone(&self.wall)
+    }
+
+    /// Makes the wall for what routes lead to.
+    fn raise(&mut self, mut led: Led) {
         let mut networks = self.networks.clone();
         networks.retain(|_, names| names.is_disjoint(&self.uplinks));
-        let mut wall = Wall::default();
-        if !self.uplinks.is_empty() {
-            // What was known of routes counts on while the kernel cannot be asked.
-            let led = self.led().unwrap_or_else(|_| self.led_before.clone());
-            self.led_before.clone_from(&led);
-            networks.retain(|network, _| !led.contains(network));
-            let mut private = PRIVATE.clone();
-            private.retain(|range| {
-                let within = || led.iter().filter(|it| range.contains(it.address()));
-                !led.contains(range) && within().nth(MOST_LED).is_none()
-            });
-            wall = Wall { uplinks: self.uplinks.clone(), networks, private, led };
+        let uplinks = self.uplinks.iter().map(|name| {
+            let led = led.remove(name).unwrap_or_default();
+            let is_closed = |network: &&Prefix| !led.contains(network);
+            let closed = networks.keys().filter(is_closed).copied().collect();
+            let is_small = |range: &&Prefix| {
+                led.iter().filter(|it| range.contains(it.address())).nth(MOST_LED).is_none()
+            };
+            let private = PRIVATE.iter().filter(is_closed).filter(is_small).copied().collect();
+            (name.clone(), Closed { networks: closed, private, led })
+        });
+        let uplinks: BTreeMap<_, _> = uplinks.collect();
+        if uplinks.is_empty() {
+            networks.clear();
         }
-        let wall = Arc::new(wall);
-        self.wall = Some(Arc::clone(&wall));
-        wall
+        self.wall = Arc::new(Wall { networks, uplinks });
+        self.is_current = true;
     }
 
     fn is_uplink(&self, index: u32) -> bool {
         links::existing_name(index).is_some_and(|name| self.uplinks.contains(&name))
     }
 
-    /// The networks or parts of networks to which routes of others lead by an uplink.
-    fn led(&self) -> io::Result<BTreeSet<Prefix>> {
+    /// Asks the kernel for others' routes once: the interfaces of default routes, and what the other routes lead to.
+    fn routes(&self) -> io::Result<(BTreeSet<String>, Led)> {
         let mut netlink = Netlink::open()?;
-        let mut led = BTreeSet::new();
+        let (mut defaults, mut led) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
         for is_v6 in [false, true] {
             let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
-                let route = Found::parse(message).filter(is_of_others);
-                let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
-                let Some(route) = route.filter(|_| is_by_uplink()) else { return };
-                found.extend(parts_of_private(&route));
-                if self.has_part(&route.to) {
-                    found.push(route.to);
-                } else if !is_default(&route) {
-                    found.extend(self.within(&route.to));
+                let Some(route) = Found::parse(message).filter(is_of_others) else { return };
+                let mut parts = parts_of_private(&route);
+                parts.extend(self.parts_of_networks(&route));
+                if is_default(&route) || !parts.is_empty() {
+                    found.push((interfaces(message), is_default(&route), parts));
                 }
             });
-            led.extend(entry::or_no_table(found)?);
+            for (by, is_default, parts) in entry::or_no_table(found)? {
+                defaults.extend(by.iter().copied().filter(|_| is_default));
+                by.iter().for_each(|it| led.entry(*it).or_default().extend(parts.iter().copied()));
+            }
         }
-        Ok(led)
+        // A name is a question to the kernel, so not one for each route.
+        let named = |(index, parts)| links::existing_name(index).map(|name| (name, parts));
+        Ok((
+            defaults.into_iter().filter_map(links::existing_name).collect(),
+            led.into_iter().filter_map(named).collect(),
+        ))
+    }
+
+    /// The remembered networks, or their parts, to which a route leads; of a default route, none.
+    fn parts_of_networks(&self, route: &Found) -> Vec<Prefix> {
+        match (self.has_part(&route.to), is_default(route)) {
+            (true, _) => vec![route.to],
+            (false, true) => Vec::new(),
+            (false, false) => self.within(&route.to).collect(),
+        }
     }
 
     /// Whether a network is remembered, or part of a remembered one.
@@ -287,11 +314,14 @@ impl Beside {
     }
 
     /// The remembered networks within a wider one.
-    fn within(&self, wider: &Prefix) -> impl Iterator<Item = Prefix> {
-        self.networks
-            .keys()
-            .filter(|it| wider.bits() < it.bits() && wider.contains(it.address()))
-            .copied()
+    fn within(&self, wider: &Prefix) -> impl Iterator<Item = Prefix> + '_ {
+        let wider = wider.network();
+        let firsts = self.lengths.range(wider.bits() + 1..);
+        let firsts = firsts.filter_map(move |bits| Prefix::new(wider.address(), *bits).ok());
+        firsts.flat_map(move |first| {
+            let others = self.networks.range(first..).map(|(network, _)| *network);
+            others.take_while(move |it| it.bits() == first.bits() && wider.contains(it.address()))
+        })
     }
 
     fn note_uplink(&mut self, name: String) {
@@ -301,7 +331,7 @@ impl Beside {
     }
 
     fn change(&mut self) {
-        self.wall = None;
+        self.is_current = false;
         self.changes += 1;
     }
 }
@@ -309,13 +339,13 @@ impl Beside {
 impl Wall {
     /// Whether all packets of a service may leave.
     pub(crate) fn is_open_for(&self, carried: &Carried) -> bool {
-        self.networks.is_empty() && self.private_for(carried).is_empty()
+        let mut uplinks = self.uplinks.values();
+        uplinks.all(|it| it.networks.is_empty() && it.private_for(carried).is_empty())
     }
 
-    /// The private destinations of packets that may not leave.
-    fn private_for(&self, carried: &Carried) -> &BTreeSet<Prefix> {
-        static NONE: BTreeSet<Prefix> = BTreeSet::new();
-        if carried.is_secret { &self.private } else { &NONE }
+    /// What routes lead to, by uplink.
+    fn led(&self) -> Led {
+        self.uplinks.iter().map(|(name, its)| (name.clone(), its.led.clone())).collect()
     }
 
     /// The orders that make its chain and rules in a table.
@@ -324,26 +354,18 @@ impl Wall {
         let mut orders = vec![format!(
             "add chain {family} {table} {CHAIN} {{ type filter hook {hook} priority mangle; policy accept; }}"
         )];
-        if self.is_open_for(carried) {
-            return orders;
+        let mut alike = BTreeMap::<_, BTreeSet<_>>::new();
+        for (name, closed) in &self.uplinks {
+            alike.entry(closed).or_default().insert(name.clone());
         }
-        let private = self.private_for(carried);
-        let walled = || self.networks.keys().chain(private);
-        let is_part = |led: &&Prefix| walled().any(|it| it.contains(led.address()));
-        let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&self.uplinks));
-        for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
-            for (networks, verdict) in [
-                (nft::widest(self.led.iter().filter(is_part), is_v4), "accept".to_owned()),
-                (nft::widest(self.networks.keys(), is_v4), format!("counter name {GONE} drop")),
-                (nft::widest(private, is_v4), format!("counter name {ASTRAY} drop")),
-            ] {
-                if !networks.is_empty() {
-                    orders.push(format!(
-                        "add rule {family} {table} {CHAIN} {leaving} {name} daddr {{ {} }} {verdict}",
-                        nft::listed(networks)
-                    ));
-                }
-            }
+        for (closed, uplinks) in alike {
+            let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&uplinks));
+            orders.extend(
+                closed
+                    .rules(carried)
+                    .into_iter()
+                    .map(|rule| format!("add rule {family} {table} {CHAIN} {leaving} {rule}")),
+            );
         }
         orders
     }
@@ -362,7 +384,8 @@ impl Wall {
             let by = hosts.into_iter().filter(|it| network.contains(*it)).find_map(|to| {
                 let (hop, bits) = routes.decided(to, &Packets::default()).ok()?;
                 let by = hop.interface().and_then(links::existing_name)?;
-                (bits < network.bits() && self.uplinks.contains(&by)).then_some(by)
+                let closed = self.uplinks.get(&by)?;
+                (bits < network.bits() && closed.networks.contains(network)).then_some(by)
             })?;
             Some((*network, nft::listed(names), by))
         };
@@ -371,7 +394,36 @@ impl Wall {
 
     /// The uplinks, as a list.
     pub(crate) fn uplinks(&self) -> String {
-        nft::listed(&self.uplinks)
+        nft::listed(self.uplinks.keys())
+    }
+}
+
+impl Closed {
+    /// The private destinations of packets that may not leave.
+    fn private_for(&self, carried: &Carried) -> &BTreeSet<Prefix> {
+        static NONE: BTreeSet<Prefix> = BTreeSet::new();
+        if carried.is_secret { &self.private } else { &NONE }
+    }
+
+    /// The rules for the destinations of packets that leave by the uplink.
+    fn rules(&self, carried: &Carried) -> Vec<String> {
+        let private = self.private_for(carried);
+        let walled = || self.networks.iter().chain(private);
+        let is_part = |led: &&Prefix| walled().any(|it| it.contains(led.address()));
+        let mut rules = Vec::new();
+        for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
+            for (networks, verdict) in [
+                (nft::widest(self.led.iter().filter(is_part), is_v4), "accept".to_owned()),
+                (nft::widest(&self.networks, is_v4), format!("counter name {GONE} drop")),
+                (nft::widest(private, is_v4), format!("counter name {ASTRAY} drop")),
+            ] {
+                if !networks.is_empty() {
+                    let networks = nft::listed(networks);
+                    rules.push(format!("{name} daddr {{ {networks} }} {verdict}"));
+                }
+            }
+        }
+        rules
     }
 }
 
@@ -494,6 +546,46 @@ mod tests {
         ];
         let expected = [&expected[..], &private].concat();
         assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+    }
+
+    #[test]
+    fn a_route_by_one_uplink_opens_no_other() {
+        let mut beside = Beside::default();
+        beside.networks.insert("10.50.0.0/16".parse().unwrap(), ["lan0".to_owned()].into());
+        beside.uplinks = ["eth1".to_owned(), "eth2".to_owned()].into();
+        let led = |parts: &[&str]| parts.iter().map(|it| it.parse().unwrap()).collect();
+
+        beside.raise([("eth2".to_owned(), led(&["10.50.0.0/16"]))].into());
+
+        let mut carried = Carried { hook: "forward", which: "w".to_owned(), is_secret: false };
+        let chain =
+            "add chain inet t gone { type filter hook forward priority mangle; policy accept; }";
+        let gone = "add rule inet t gone w oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop";
+        assert_eq!(beside.wall().orders("inet", "t", &carried), [chain, gone]);
+
+        carried.is_secret = true;
+        let many =
+            (0..=255).flat_map(|low| (0..5).map(move |high| format!("172.16.{low}.{high}/32")));
+        let many: Vec<_> = many.chain(["10.50.3.0/24".to_owned()]).collect();
+        let many: Vec<_> = many.iter().map(|it| &it[..]).collect();
+        let lan = led(&["10.0.0.0/8", "192.168.0.0/16", "fc00::/7"]);
+        beside.raise([("eth1".to_owned(), led(&many)), ("eth2".to_owned(), lan)].into());
+
+        let orders = beside.wall().orders("inet", "t", &carried);
+        let is_of = |name: &str, daddr: &str, verdict: &str| {
+            let order =
+                format!("add rule inet t gone w oifname {{ \"{name}\" }} {daddr} {verdict}");
+            orders.contains(&order)
+        };
+        let astray = "counter name astray drop";
+        assert!(is_of("eth1", "ip daddr { 10.50.3.0/24 }", "accept"), "{orders:?}");
+        assert!(is_of("eth1", "ip daddr { 10.0.0.0/8, 192.168.0.0/16 }", astray), "{orders:?}");
+        assert!(is_of("eth1", "ip6 daddr { fc00::/7 }", astray), "{orders:?}");
+        assert!(is_of("eth2", "ip daddr { 172.16.0.0/12 }", astray), "{orders:?}");
+        assert!(
+            !orders.iter().any(|it| it.contains("eth2") && it.contains("fc00::/7")),
+            "{orders:?}"
+        );
     }
 
     #[test]

@@ -945,8 +945,9 @@ pub struct Watch {
     foreign: Foreign,
     /// When to look at settings of our devices again.
     settings_at: Time,
-    /// When to ask the observer for its wall again.
-    walls: Trials,
+    /// The changes of the wall that are followed at once, and when to follow further ones.
+    walls: Budget,
+    wall_trials: Trials,
 }
 
 impl Watch {
@@ -966,7 +967,8 @@ impl Watch {
             look_at: None,
             foreign,
             settings_at: Time::ZERO,
-            walls: Trials::default(),
+            walls: budget,
+            wall_trials: Trials::default(),
         })
     }
 
@@ -1012,8 +1014,10 @@ impl Watch {
             settings |= message.kind == links::RTM_NEWNETCONF;
         });
         // Not a look: these changes are not of ours, and must not use up the looks.
-        if of.has_other_wall() && self.walls.due_at() <= now {
-            self.walls.run(now, || of.keep_wall());
+        let is_due = self.walls.left(now) > 0 || self.wall_trials.due_at() <= now;
+        if is_due && of.has_other_wall() {
+            self.wall_trials.run(now, || of.keep_wall());
+            let _ = self.walls.spend(now);
         }
         if settings || is_lossy {
             of.loosen();

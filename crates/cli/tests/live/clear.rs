@@ -413,6 +413,25 @@ fn what_came_by_a_tunnel_for_private_addresses_follows_no_default_route() {
         net.nets.run(&gateway, &format!("ip route delete {route}"));
         assert!(wait_until(SOON, || net.in_clear(host) == 0), "{route}");
     }
+    // A route by another uplink does not open this one, to which somebody's rule leads.
+    for command in [
+        "ip link add eth2 type veth peer name modem",
+        "ip link set modem up",
+        "ip link set eth2 up",
+        "ip route add default dev eth2 metric 9000",
+        "ip route add default via 10.9.0.2 table 77",
+        "ip rule add pref 100 iif trackway-nc0 table 77",
+        "ip route add 10.50.0.0/24 dev eth2",
+    ] {
+        net.nets.run(&gateway, command);
+    }
+    for _ in 0..5 {
+        assert_eq!(net.in_clear(LAN[0]), 0);
+    }
+    net.nets.run(&gateway, "ip route replace 10.50.0.0/24 via 10.9.0.2");
+    assert!(wait_until(SOON, || net.in_clear(LAN[0]) > 0));
+    net.nets.run(&gateway, "ip route replace 10.50.0.0/24 dev lo");
+    assert!(wait_until(SOON, || net.in_clear(LAN[0]) == 0));
 }
 
 #[test]
