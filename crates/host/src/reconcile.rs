@@ -282,12 +282,6 @@ impl Reconciler {
         self.fence.dropped()
     }
 
-    /// The addresses that the service sends to.
-    #[must_use]
-    pub fn endpoints(&self) -> BTreeSet<IpAddr> {
-        self.devices.first().map(|device| device.endpoints.clone()).unwrap_or_default()
-    }
-
     /// Sets the addresses that the service sends to.
     pub fn set_endpoints(&mut self, endpoints: &BTreeSet<IpAddr>) {
         let mut devices = self.devices.clone();

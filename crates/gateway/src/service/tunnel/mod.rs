@@ -108,6 +108,8 @@ struct Shared {
     routes: RwLock<Arc<Routes>>,
     /// This host's addresses: no peer may send from there.
     own: RwLock<Arc<BTreeSet<IpAddr>>>,
+    /// Where peers are sent to, or are called.
+    endpoints: RwLock<Arc<BTreeSet<IpAddr>>>,
     observer: Arc<Observer>,
     state: Mutex<State>,
     transmitter: Mutex<Transmitter>,
@@ -185,6 +187,7 @@ impl Tunnel {
             sockets,
             routes: RwLock::new(Arc::new(state.routes())),
             own: RwLock::new(Arc::new(setup.observer.addresses())),
+            endpoints: RwLock::new(Arc::new(state.endpoints())),
             observer: Arc::clone(setup.observer),
             state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
@@ -298,6 +301,10 @@ impl Shared {
         Arc::clone(&self.own.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn endpoints(&self) -> Arc<BTreeSet<IpAddr>> {
+        Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -351,6 +358,7 @@ impl Shared {
         // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
             lock(&self.reconciler).set_endpoints(&endpoints);
+            *self.endpoints.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
         }
         for (from, to, datagram) in control {
             let way = match from {
@@ -658,7 +666,7 @@ impl Shared {
         source(packet).is_some_and(|from| {
             self.sockets.has_port(from.port())
                 && self.own().contains(&from.ip())
-                && lock(&self.reconciler).endpoints().contains(&to)
+                && self.endpoints().contains(&to)
         })
     }
 
@@ -723,11 +731,14 @@ fn complain(shared: &Shared, error: icmp::Error, offender: &[u8]) {
     }
 }
 
-/// Where a UDP datagram comes from, though its length fields and checksums may not be set yet.
+/// Where a UDP datagram comes from, though its length fields and checksums may not be set yet. Later fragments do not
+/// have the ports.
 fn source(packet: &[u8]) -> Option<SocketAddr> {
     const UDP: u8 = protocol::UDP;
     let (address, ports): (IpAddr, usize) = match *packet {
-        [first, _, _, _, _, _, _, _, _, UDP, _, _, a, b, c, d, ..] if first >> 4 == 4 => {
+        [first, _, _, _, _, _, high, low, _, UDP, _, _, a, b, c, d, ..]
+            if first >> 4 == 4 && (high & 0x1f, low) == (0, 0) =>
+        {
             ([a, b, c, d].into(), usize::from(first & 0xf) * 4)
         }
         [first, _, _, _, _, _, UDP, ..] if first >> 4 == 6 => {
@@ -1091,11 +1102,10 @@ impl Tunnel {
             return Ok(Reload::Restart);
         }
         {
-            let mut reconciler = lock(&self.shared.reconciler);
-            let endpoints = reconciler.endpoints();
-            let Shared { device, mtu, .. } = &*self.shared;
+            let Shared { device, mtu, reconciler, .. } = &*self.shared;
+            let endpoints = BTreeSet::clone(&self.shared.endpoints());
             let mtu = mtu.load(Ordering::Relaxed);
-            reconciler.follow(vec![behind(config, device, mtu, endpoints)])?;
+            lock(reconciler).follow(vec![behind(config, device, mtu, endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let has_other_keys = private_key != self.private_key
@@ -1227,3 +1237,27 @@ fn overhead(to: SocketAddr) -> usize {
 
 /// Octets of the longest outer packet that is tried.
 const JUMBO: usize = 9_216;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let mut packet = [0; 28];
+        packet[..2].copy_from_slice(&[0x45, 0]);
+        packet[9] = protocol::UDP;
+        packet[12..16].copy_from_slice(&[10, 9, 0, 1]);
+        packet[20..22].copy_from_slice(&51_900_u16.to_be_bytes());
+        let from = |packet: &[u8]| source(packet).map(|it| it.to_string());
+
+        let whole = from(&packet);
+        let [first, later] = [[0x20, 0], [0x00, 1]].map(|field| {
+            packet[6..8].copy_from_slice(&field);
+            from(&packet)
+        });
+
+        let it = Some("10.9.0.1:51900".to_owned());
+        assert_eq!([whole, first, later], [it.clone(), it, None]);
+    }
+}
