@@ -166,7 +166,9 @@ impl Beside {
     fn note_network(&mut self, network: Prefix, index: u32) {
         let Some(name) = links::existing_name(index) else { return };
         self.lengths.insert(network.bits());
-        if self.networks.entry(network).or_default().insert(name) {
+        let is_new = self.networks.entry(network).or_default().insert(name);
+        // Nothing is asked for because a device of ours comes: with the device, its service goes.
+        if is_new && !links::is_ours(index) {
             self.change();
         }
     }
@@ -189,22 +191,29 @@ impl Beside {
                     let names = interfaces(message).into_iter().filter_map(links::existing_name);
                     names.for_each(|name| self.note_uplink(name));
                 }
-                let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
+                let parts = self.parts(&route);
                 // The kernel reports no removal of a route that another one replaces.
-                let was_led = || self.wall.uplinks.values().any(|it| it.led.contains(&route.to));
-                let leads_to_private = !parts_of_private(&route).is_empty();
-                if !self.parts_of_networks(&route).is_empty()
-                    || leads_to_private && (is_by_uplink() || was_led())
-                {
+                let is_led = |it: &Closed| parts.iter().any(|part| it.led.contains(part));
+                let was_led = || self.wall.uplinks.values().any(is_led);
+                let is_by_uplink = || interfaces(message).into_iter().any(|it| self.is_uplink(it));
+                if !parts.is_empty() && (is_by_uplink() || was_led()) {
                     self.change();
                 }
             }
             // IPv4's routes go without a word with the last address of their interface, and when it goes down.
-            libc::RTM_DELADDR => self.change(),
-            libc::RTM_NEWLINK if links::up(message).is_some_and(|(_, is_up)| !is_up) => {
-                self.change();
+            libc::RTM_DELADDR => {
+                let index = links::address_of(message).map(|(index, ..)| index);
+                if index.is_some_and(|it| self.concerns_wall(it)) {
+                    self.change();
+                }
             }
-            libc::RTM_DELLINK => self.change(),
+            libc::RTM_NEWLINK | libc::RTM_DELLINK => {
+                let is_up = message.kind == libc::RTM_NEWLINK
+                    && links::up(message).is_none_or(|(_, is_up)| is_up);
+                if !is_up && links::subject(message).is_some_and(|it| self.concerns_wall(it)) {
+                    self.change();
+                }
+            }
             _ => {}
         }
     }
@@ -271,6 +280,18 @@ impl Beside {
         links::existing_name(index).is_some_and(|name| self.uplinks.contains(&name))
     }
 
+    /// Whether the wall may be another one once an interface has lost an address or carries nothing: it is an uplink,
+    /// has a network that the wall lacks, or is gone.
+    fn concerns_wall(&self, index: u32) -> bool {
+        links::existing_name(index).is_none_or(|name| {
+            let mut networks = self.networks.iter();
+            self.uplinks.contains(&name)
+                || networks.any(|(network, names)| {
+                    names.contains(&name) && !self.wall.networks.contains_key(network)
+                })
+        })
+    }
+
     /// Asks the kernel for others' routes once: the interfaces of default routes, and what the other routes lead to.
     fn routes(&self) -> io::Result<(BTreeSet<String>, Led)> {
         let mut netlink = Netlink::open()?;
@@ -278,8 +299,7 @@ impl Beside {
         for is_v6 in [false, true] {
             let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
                 let Some(route) = Found::parse(message).filter(is_of_others) else { return };
-                let mut parts = parts_of_private(&route);
-                parts.extend(self.parts_of_networks(&route));
+                let parts = self.parts(&route);
                 if is_default(&route) || !parts.is_empty() {
                     found.push((interfaces(message), is_default(&route), parts));
                 }
@@ -297,13 +317,16 @@ impl Beside {
         ))
     }
 
-    /// The remembered networks, or their parts, to which a route leads; of a default route, none.
-    fn parts_of_networks(&self, route: &Found) -> Vec<Prefix> {
-        match (self.has_part(&route.to), is_default(route)) {
-            (true, _) => vec![route.to],
-            (false, true) => Vec::new(),
-            (false, false) => self.within(&route.to).collect(),
+    /// The private destinations and the remembered networks, or their parts, to which a route leads; of a default
+    /// route, none.
+    fn parts(&self, route: &Found) -> Vec<Prefix> {
+        let mut parts = parts_of_private(route);
+        if self.has_part(&route.to) {
+            parts.push(route.to);
+        } else if !is_default(route) {
+            parts.extend(self.within(&route.to));
         }
+        parts
     }
 
     /// Whether a network is remembered, or part of a remembered one.
@@ -504,20 +527,30 @@ mod tests {
     }
 
     #[test]
-    fn a_route_to_part_of_a_network_or_to_a_wider_one_is_a_change_and_no_other_route() {
+    fn a_route_by_an_uplink_to_part_of_a_network_or_to_a_wider_one_is_a_change_and_no_other_route()
+    {
         let mut beside = Beside::default();
-        beside.note_address((1, "10.50.0.1".parse().unwrap(), 24), true);
-        let before = beside.changes();
-        let mut concerns = |bits, to: [u8; 4]| {
-            let body = route(bits, &[(libc::RTA_DST, &to)]);
+        beside.note_address((1, "198.51.100.1".parse().unwrap(), 24), true);
+        beside.note_uplink("lo".to_owned());
+        let mut is_change = |bits, to: [u8; 4], by: u32| {
+            let before = beside.changes();
+            let by = by.to_ne_bytes();
+            let body = route(bits, &[(libc::RTA_DST, &to), (libc::RTA_OIF, &by)]);
             beside.take(Message::new(libc::RTM_NEWROUTE, &body));
-            beside.changes() - before
+            beside.changes() > before
         };
 
-        let counts = [(16, [10, 50, 0, 0]), (24, [10, 51, 0, 0]), (24, [10, 50, 0, 0])];
-        assert_eq!(counts.map(|(bits, to)| concerns(bits, to)), [1, 1, 2]);
-        assert_eq!(concerns(32, [10, 50, 0, 9]), 3);
-        assert_eq!(concerns(1, [0, 0, 0, 0]), 3, "a default route leads there anyway");
+        assert!(is_change(16, [198, 51, 0, 0], 1) && is_change(24, [198, 51, 100, 0], 1));
+        assert!(is_change(32, [198, 51, 100, 9], 1) && !is_change(24, [198, 51, 101, 0], 1));
+        assert!(!is_change(1, [128, 0, 0, 0], 1), "a default route leads there anyway");
+        // Unless it takes the place of one by an uplink.
+        assert!(!is_change(24, [198, 51, 100, 0], 1_000_000));
+        let led = ["198.51.100.0/24".parse().unwrap()].into();
+        beside.raise([("lo".to_owned(), led)].into());
+        let by = 1_000_000_u32.to_ne_bytes();
+        let body = route(16, &[(libc::RTA_DST, &[198, 51, 0, 0]), (libc::RTA_OIF, &by)]);
+        beside.take(Message::new(libc::RTM_NEWROUTE, &body));
+        assert!(!beside.is_current);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! If another program adds a route to one of our networks, our route moves to a table of its own, which comes
 //! first. So packets still come to us, and nobody fights for the place in the main table.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
@@ -697,13 +698,18 @@ impl Reconciler {
         let mut rivals = Vec::new();
         let owner = self.owner;
         // A route by another device is another program's, whatever its protocol number. Without an observer no service
-        // runs that knows its devices: whatever is left is removed.
-        let our_devices = match self.observer {
-            None => links::of_group(&mut self.netlink, links::GROUP)?,
-            Some(_) => devices.iter().map(|it| it.device).collect(),
-        };
+        // runs that knows its devices: whatever is left is removed. The kernel tells the group of all links alone, so it
+        // is asked only where such a route is left.
+        let our_devices = OnceCell::new();
+        if self.observer.is_some() {
+            our_devices.get_or_init(|| Ok(devices.iter().map(|it| it.device).collect::<Vec<_>>()));
+        }
+        let all_of_ours =
+            || Netlink::open().and_then(|mut it| links::of_group(&mut it, links::GROUP));
         let is_by_ours = |entry: &Entry| match entry {
-            Entry::Route { device, .. } => our_devices.contains(device),
+            Entry::Route { device, .. } => {
+                our_devices.get_or_init(all_of_ours).as_ref().is_ok_and(|all| all.contains(device))
+            }
             _ => true,
         };
         let ours = |found: &Found| found.entry(owner).filter(is_by_ours);
@@ -763,6 +769,7 @@ impl Reconciler {
                 }
             }
         }
+        our_devices.into_inner().transpose()?;
         if asks_all {
             self.foreign = Rivals { networks, routes: rivals };
         }
@@ -1007,12 +1014,6 @@ impl Watch {
             addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
             settings |= message.kind == links::RTM_NEWNETCONF;
         });
-        // Not a look: these changes are not of ours, and must not use up the looks.
-        let is_due = self.walls.left(now) > 0 || self.wall_trials.due_at() <= now;
-        if is_due && of.has_other_wall() {
-            self.wall_trials.run(now, || of.keep_wall());
-            let _ = self.walls.spend(now);
-        }
         if settings || is_lossy {
             of.loosen();
         }
@@ -1045,6 +1046,12 @@ impl Watch {
                 // A refused entry may succeed the next time.
                 self.look_at = of.has_refused().then_some(now + RETRY);
             }
+        }
+        // Behind repairs, which need not ask for all routes of the host.
+        let is_due = self.walls.left(now) > 0 || self.wall_trials.due_at() <= now;
+        if is_due && of.has_other_wall() {
+            self.wall_trials.run(now, || of.keep_wall());
+            let _ = self.walls.spend(now);
         }
         outcome.has_addresses = addresses || is_lossy;
         Ok(outcome)
