@@ -9,8 +9,8 @@
 //! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
 //! route, packets may leave by this uplink.
 //!
-//! A network that was not there when the process began is not known. So packets that came encrypted, and are for private
-//! addresses, follow no default route of an uplink at all: nobody on the Internet has these addresses.
+//! A network that was not there when the process began is not known. So packets that came encrypted or by radio, and are
+//! for private addresses, follow no default route of an uplink at all: nobody on the Internet has these addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -82,7 +82,7 @@ pub(crate) struct Wall {
 struct Closed {
     /// Networks that were next to this host.
     networks: BTreeSet<Prefix>,
-    /// Private destinations, for packets that came encrypted.
+    /// Private destinations, for packets that came encrypted or by radio.
     private: BTreeSet<Prefix>,
     /// Destinations inside, to which somebody has a route by this uplink: packets for these may leave.
     led: BTreeSet<Prefix>,
@@ -98,7 +98,8 @@ pub struct Carried {
     pub hook: &'static str,
     /// The condition for them, in the language of `nft`.
     pub which: String,
-    /// Whether they came encrypted.
+    /// Whether they came encrypted, or by radio: what encrypts the link stands between the node and its modem, where we
+    /// cannot see it, and an uplink is heard by others than the radio.
     pub is_secret: bool,
 }
 

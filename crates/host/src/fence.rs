@@ -140,7 +140,9 @@ impl Fence {
         let plan = Plan::of(devices, radios);
         let orders = plan.orders(self.table);
         let which = format!("iifname {{ {} }}", nft::interfaces(&plan.devices));
-        let is_secret = devices.iter().any(|device| device.owner == Owner::Tunnel);
+        // GRE's packets came in clear.
+        let is_secret = |it: &DeviceRoutes| matches!(it.owner, Owner::IpClient | Owner::Tunnel);
+        let is_secret = devices.iter().any(is_secret);
         self.follow(Content {
             orders,
             inherited: Vec::new(),

@@ -1,5 +1,6 @@
 //! IP over the radio.
 
+use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -174,6 +175,43 @@ fn what_is_for_the_radio_goes_nowhere_else() {
     assert_eq!(claimed(&net), before);
     let (code, said) = net.gateway(0).stop();
     assert_eq!((code, &claimed(&net)[..]), (Some(0), ""), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_came_by_radio_for_private_addresses_follows_no_default_route() {
+    let mut net = Net::with_radio("--speed 240000 --seed 15");
+    let [_, host] = net.hosts.clone();
+    let outer = net.nets.add("outer");
+    net.nets.cable((&host, "eth0"), (&outer, "eth0"));
+    net.nets.address(&host, "eth0", "10.9.0.1/24");
+    net.nets.address(&outer, "eth0", "10.9.0.2/24");
+    net.nets.run(&host, "ip route add default via 10.9.0.2");
+    net.nets.run(&host, "sysctl -qw net.ipv4.ip_forward=1");
+    let watch = "add table inet watch { counter clear { }; chain in { type filter hook prerouting priority 0; \
+                 ip daddr 10.60.0.2 counter name clear; }; }";
+    fs::write(net.nets.folder().join("watch"), watch).unwrap();
+    let script = net.nets.folder().join("watch").display().to_string();
+    net.nets.run(&outer, &format!("nft -f {script}"));
+    let wide = ip_client(0).replace("\"10.88.0.2/32\"", "\"10.88.0.2/32\", \"10.60.0.0/24\"");
+    net.start_gateway(0, &wide);
+    net.start_ip_client(1);
+    [0, 1].map(|it| net.expect_state(it, "ipclient", "bound"));
+    net.expect_ping(0, "10.88.0.2");
+    let comes = |net: &Net| {
+        net.nets.try_run(&net.hosts[0], "ping -n -c 1 -W 1 10.60.0.2");
+        !net.nets.run(&outer, "nft list counter inet watch clear").contains("packets 0 ")
+    };
+
+    let is_told = wait_until(SOON, || {
+        assert!(!comes(&net));
+        net.status(1)["faults"].to_string().contains("dropped-in-clear")
+    });
+
+    assert!(is_told, "{}", net.status(1));
+    assert!(net.status(1)["ipclient_packets_in_clear"].as_u64() > Some(0));
+    net.nets.run(&host, "ip route add 10.60.0.0/24 via 10.9.0.2");
+    assert!(wait_until(SOON, || comes(&net)));
 }
 
 #[test]

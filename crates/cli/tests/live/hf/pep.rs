@@ -126,6 +126,30 @@ fn connections_keep_their_addresses_and_both_directions_end_by_themselves() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn what_came_by_radio_for_private_targets_follows_no_default_route() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    net.start_gateway(0, &pep(0).replace("to = [", "to = [\"10.60.0.0/24\", "));
+    net.start_gateway(1, &pep(1));
+    [0, 1].map(|host| net.expect_state(host, "hfpep", "bound"));
+    let [client, far] = net.hosts.clone();
+    // As if a router were there.
+    net.nets.run(&far, "ip neigh replace 10.60.0.2 lladdr 02:00:00:00:00:01 dev lan0");
+    let to: SocketAddr = "10.60.0.2:7".parse().unwrap();
+    let _client = net.nets.within(&client, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+
+    let is_told = wait_until(2 * SOON, || {
+        net.status(1)["faults"]
+            .to_string()
+            .contains("private addresses to which only a default route")
+    });
+
+    assert!(is_told, "{}", net.status(1));
+    assert!(net.status(1)["hfpep_packets_in_clear"].as_u64() > Some(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn transfers_both_ways_arrive_whole_beside_each_other() {
     let net = Net::with_peps("--speed 240000 --ber 1e-6 --seed 13", "");
     let [a, b] = &net.hosts;

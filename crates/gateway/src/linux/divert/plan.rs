@@ -77,6 +77,8 @@ pub(crate) struct Plan {
     pub(crate) rules: Vec<Rule>,
     /// The ports on 127.0.0.1 and `::1` of our listeners for connections whose SYN was held.
     pub(crate) let_in: [u16; 2],
+    /// Whether connections come by radio.
+    pub(crate) is_by_radio: bool,
 }
 
 /// What becomes of some connections.
@@ -207,7 +209,11 @@ impl Plan {
             inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
             undropped: "connections leave in clear while HF-PEP stands still",
             needs: super::NEEDS,
-            carried: Some(Carried { hook: "postrouting", which: borrowed, is_secret: false }),
+            carried: Some(Carried {
+                hook: "postrouting",
+                which: borrowed,
+                is_secret: self.is_by_radio,
+            }),
         }
     }
 

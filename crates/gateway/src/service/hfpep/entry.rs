@@ -56,6 +56,8 @@ struct Deciding {
     handshake: Handshake,
     /// The longest prefix that contains an address is the first one.
     peers: Vec<Peer>,
+    /// Whether connections come by radio.
+    is_by_radio: bool,
 }
 
 /// Why a connection came to one of our listeners.
@@ -105,7 +107,7 @@ impl Entry {
             observer: Arc::clone(observer),
             diversion: None,
             hold: None,
-            deciding: Deciding { handshake: config.handshake, peers: Vec::new() },
+            deciding: Deciding { peers: Vec::new(), ..Deciding::new(config) },
             listeners: Vec::new(),
             gate: RefCell::new(Gate::new()),
         };
@@ -240,6 +242,7 @@ impl Entry {
             interfaces: rules.split_from.clone(),
             rules: decided,
             let_in: self.listen(peers, &Origin::LetIn, &mut added)?,
+            is_by_radio: deciding.is_by_radio,
         };
         Ok((plan, added))
     }
@@ -385,7 +388,7 @@ impl Deciding {
     fn new(config: &HfPep) -> Self {
         let mut peers = config.peers.clone();
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
-        Self { handshake: config.handshake, peers }
+        Self { handshake: config.handshake, peers, is_by_radio: config.server.is_some() }
     }
 }
 

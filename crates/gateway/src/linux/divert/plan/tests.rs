@@ -7,7 +7,7 @@ use super::*;
 fn plan(rules: Vec<Rule>) -> Plan {
     let networks = ["10.9.0.0/16"].map(|it| it.parse().expect("a prefix"));
     let interfaces = vec!["eth1".to_owned(), "lo".to_owned()];
-    Plan { networks: networks.to_vec(), interfaces, rules, let_in: [4001, 0] }
+    Plan { networks: networks.to_vec(), interfaces, rules, let_in: [4001, 0], is_by_radio: false }
 }
 
 fn rule(name: &str, fate: Fate, change: impl FnOnce(&mut Selector)) -> Rule {
