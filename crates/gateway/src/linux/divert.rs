@@ -31,7 +31,7 @@ use tracing::warn;
 use super::led::{DIVERTED, Led};
 
 pub(crate) use hold::{Denial, Hold};
-pub(crate) use plan::{Fate, Plan, Rule};
+pub(crate) use plan::{Fate, Plan, Rule, on_shore};
 pub(crate) use syn::Syn;
 
 /// The family of the table.

@@ -277,6 +277,37 @@ fn what_clients_send_to_a_target_of_a_network_that_is_gone_does_not_leave_in_cle
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn what_a_shore_gateway_sends_to_a_target_of_a_network_that_is_gone_does_not_leave_in_clear() {
+    let mut net = net();
+    let far = net.sites.gateways[1].clone();
+    net.nets.run(&far, "ip route add default via 192.0.2.1");
+    net.start(0, &format!("[hfpep]\n{}", bearer(0, "192.0.2.")));
+    let shore = "[hfpep]\nmode = \"shore\"\n[hfpep.bearer]\nlisten = \"192.0.2.2:5099\"\nfrom = [\"192.0.2.1/32\"]\n";
+    net.start(1, shore);
+    let (mut here, mut there) = net.pair(&net.listen(7));
+    // Comes to the near gateway from the far one.
+    let watch =
+        WATCH.replace("ip daddr 10.0.0.0/8", "ip daddr 10.2.0.0/16").replace("watch", "back");
+    fs::write(net.nets.folder().join("back"), watch).unwrap();
+    let script = net.nets.folder().join("back").display().to_string();
+    net.nets.run(&net.sites.gateways[0], &format!("nft -f {script}"));
+
+    net.nets.run(&far, "ip link set lan down");
+    here.write_all(b"more").unwrap();
+    net.expect(1, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
+    net.expect(1, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
+    net.nets.run(&far, "ip link set lan up");
+
+    there.read_exact(&mut [0; 4]).unwrap();
+    exchange(&mut here, &mut there);
+    assert_eq!(counted(&net, 0, "back clear"), 0);
+    let (code, said) = net.gateway(1).stop();
+    let left = net.nets.run(&far, "nft list tables");
+    assert_eq!((code, left.contains("trackway_hfpep")), (Some(0), false), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_port_that_somebody_forwards_to_a_far_network_does_not_leave_in_clear() {
     let mut net = net();
     let _listener = net.listen(7);

@@ -105,6 +105,20 @@ pub(crate) enum Fate {
     Split([u16; 2]),
 }
 
+/// The content of the table that stays, where nothing is diverted and targets are reached in our own name. `bearer` is
+/// the port at which other gateways reach us.
+pub(crate) fn on_shore(bearer: Option<u16>, is_by_radio: bool) -> Content {
+    let but_bearer = bearer.map(|port| format!(" th sport != {port}")).unwrap_or_default();
+    let which =
+        format!("meta mark {OWN:#x} meta l4proto {{ tcp, udp }} fib saddr type local{but_bearer}");
+    Content {
+        undropped: "what comes for targets of a network that is gone leaves in clear",
+        needs: super::NEEDS,
+        carried: Some(Carried { hook: "postrouting", which, is_secret: is_by_radio }),
+        ..Content::default()
+    }
+}
+
 /// A version of IP.
 struct Version {
     digit: char,

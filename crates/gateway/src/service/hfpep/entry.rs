@@ -6,24 +6,24 @@
 //! rules.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
-use base::time::Time;
+use base::time::{Time, earliest};
 use host::nft::Told;
-use host::{Fault, Observer};
+use host::{Fault, Kept, Observer, Owner};
 use nix::poll::{PollFd, PollFlags};
 use rules::{Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
 
 use super::gate::Gate;
-use crate::config::hfpep::{Far, Peer, Transport};
+use crate::config::hfpep::{Far, Mode, Peer, Transport};
 use crate::config::{HfPep, NO_RULE};
-use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn};
+use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn, on_shore};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
 
@@ -34,6 +34,8 @@ const ACCEPTS: usize = 64;
 pub struct Entry {
     observer: Arc<Observer>,
     diversion: Option<Diversion>,
+    /// In shore mode, without a diversion: keeps packets to targets whose network is gone from leaving in clear.
+    wall: Option<Kept>,
     /// Where SYNs wait, if a rule holds any.
     hold: Option<Hold>,
     deciding: Deciding,
@@ -106,15 +108,16 @@ impl Entry {
         let mut entry = Self {
             observer: Arc::clone(observer),
             diversion: None,
+            wall: None,
             hold: None,
             deciding: Deciding { peers: Vec::new(), ..Deciding::new(config) },
             listeners: Vec::new(),
             gate: RefCell::new(Gate::new()),
         };
         entry.follow(config, rules)?;
-        if entry.diversion.is_none() {
+        if entry.diversion.is_none() && entry.wall.is_none() {
             // Before a crash or another configuration there may have been one.
-            host::give_up(host::Owner::HfPep);
+            host::give_up(Owner::HfPep);
         }
         Ok(entry)
     }
@@ -156,6 +159,7 @@ impl Entry {
             }
         }
         self.hold = hold;
+        self.follow_wall(config)?;
         let wanted: BTreeMap<SocketAddr, Origin> = made(config).collect();
         for listener in &mut self.listeners {
             if let Some(origin) = listener.at.and_then(|at| wanted.get(&at)) {
@@ -177,6 +181,22 @@ impl Entry {
         self.listeners.extend(added);
         self.deciding = deciding;
         Ok(arrived)
+    }
+
+    fn follow_wall(&mut self, config: &HfPep) -> anyhow::Result<()> {
+        if config.mode != Mode::Shore || self.diversion.is_some() {
+            if self.wall.take().is_some() && self.diversion.is_none() {
+                host::give_up(Owner::HfPep);
+            }
+            return Ok(());
+        }
+        let wall = match self.wall.take() {
+            Some(wall) => wall,
+            None => Kept::open_besides(&self.observer, Owner::HfPep, BTreeSet::new())?,
+        };
+        let bearer = config.bearer.listen.map(|at| at.port());
+        self.wall.insert(wall).reconciler().fence(on_shore(bearer, config.server.is_some()));
+        Ok(())
     }
 
     /// Opens the ports of a configuration that are not open yet.
@@ -205,6 +225,7 @@ impl Entry {
     /// Packets that would have left in clear, and were dropped.
     pub fn dropped(&self) -> u64 {
         self.diversion.as_ref().map_or(0, Diversion::dropped)
+            + self.wall.as_ref().map_or(0, Kept::kept_out)
     }
 
     /// The kernel's plan for these rules, and the listeners to add for this plan.
@@ -281,13 +302,15 @@ impl Entry {
 
     /// When to call [`Self::handle_ready`] at the latest.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.diversion.as_ref().and_then(Diversion::next_timeout)
+        let diversion = self.diversion.as_ref().and_then(Diversion::next_timeout);
+        earliest(diversion, self.wall.as_ref().and_then(Kept::next_timeout))
     }
 
     /// The present faults, in words for an operator.
     pub fn faults(&self, now: Time) -> Vec<Fault> {
         let of_diversion = self.diversion.as_ref().map(|it| it.faults(now));
         let mut faults = of_diversion.unwrap_or_default();
+        faults.extend(self.wall.iter().flat_map(Kept::faults));
         faults.extend(self.gate.borrow().fault());
         faults
     }
@@ -297,6 +320,7 @@ impl Entry {
         self.listeners.len()
             + usize::from(self.hold.is_some())
             + usize::from(self.diversion.is_some())
+            + usize::from(self.wall.is_some())
     }
 
     /// Appends what to wait for.
@@ -304,9 +328,9 @@ impl Entry {
         let listeners = self.listeners.iter().map(|listener| listener.socket.as_fd());
         let hold = self.hold.iter().map(|hold| hold.as_fd());
         let diversion = self.diversion.iter().map(|diversion| diversion.as_fd());
-        fds.extend(
-            listeners.chain(hold).chain(diversion).map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
-        );
+        let wall = self.wall.iter().map(|wall| wall.as_fd());
+        let all = listeners.chain(hold).chain(diversion).chain(wall);
+        fds.extend(all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     }
 
     /// Connections that could not be taken: no descriptor was left.
@@ -325,6 +349,9 @@ impl Entry {
             && !said.is_empty()
         {
             warn!(%said, "nft complains");
+        }
+        if let (Some(wall), Some(last)) = (&mut self.wall, ready.last()) {
+            wall.handle_ready(now, *last)?;
         }
         let mut come = Come::default();
         if let (Some(hold), Some(ready)) = (&mut self.hold, ready.get(self.listeners.len()))
