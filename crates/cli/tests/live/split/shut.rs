@@ -340,3 +340,45 @@ fn a_port_that_somebody_forwards_to_a_far_network_does_not_leave_in_clear() {
     assert_eq!(in_clear(&net, 1), before);
     net.expect(0, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_far_target_that_somebody_rewrites_to_one_in_clear_gets_nothing() {
+    let mut net = net();
+    let _listener = net.listen(7);
+    let (client, near) = (net.sites.client.clone(), net.sites.gateways[0].clone());
+    let far = net.sites.gateways[1].clone();
+    let elsewhere = net.nets.within(&far, || TcpListener::bind("192.0.2.2:9").unwrap());
+    elsewhere.set_nonblocking(true).unwrap();
+    let script = net.nets.folder().join("elsewhere");
+    let watch = WATCH.replace("watch", "elsewhere").replace("ip daddr 10.0.0.0/8", "tcp dport 9");
+    fs::write(&script, watch).unwrap();
+    net.nets.run(&far, &format!("nft -f {}", script.display()));
+    net.nets.run(&near, "nft add table ip n");
+    for hook in ["prerouting", "output"] {
+        net.nets.run(
+            &near,
+            &format!("nft add chain ip n {hook} {{ type nat hook {hook} priority -100 ; }}"),
+        );
+        net.nets.run(
+            &near,
+            &format!("nft add rule ip n {hook} ip daddr {SERVER} tcp dport 7 dnat to 192.0.2.2:9"),
+        );
+    }
+    let to = SocketAddr::new(SERVER.parse().unwrap(), 7);
+    for from in [&client, &near] {
+        assert!(net.nets.within(from, || call(None, to, 0, SOON)).is_ok(), "{from} by IP alone");
+    }
+    let before = counted(&net, 1, "elsewhere clear");
+    assert!(before > 0);
+
+    for gateway in [0, 1] {
+        net.start(gateway, &bearer(gateway, "192.0.2."));
+    }
+    net.expect_spares();
+    for from in [&client, &near] {
+        // Marked for us before it was rewritten, it comes here, where nobody has that address.
+        expect_refused(&net, from, (SERVER, 7));
+    }
+    assert_eq!(counted(&net, 1, "elsewhere clear"), before);
+}
