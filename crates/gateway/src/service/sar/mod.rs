@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
 use api::{Answer, LONGEST_NAME, Request};
@@ -696,6 +696,9 @@ const MESSAGES: u64 = 4;
 fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
     let config = setup.config.sar.clone().context("no section [sar]")?;
     let port = Port::open(&config)?;
+    // Opening writes to it.
+    let written = store::last_written(&config.store).ok().flatten();
+    let written = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, milliseconds);
     let (store, recovered) = open_store(&config, setup)?;
     let carrier = match &config.carry {
         Some(carry) => Some(Carrier::open(setup.observer, carry)?),
@@ -738,7 +741,7 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
         counters: Counters::default(),
         buffer: Vec::new(),
     };
-    sar.restore(now, recovered);
+    sar.restore(now, recovered, written);
     sar.announce(now);
     Ok(sar)
 }
@@ -821,8 +824,8 @@ impl Sar {
         groups.chain(carried)
     }
 
-    /// Goes on with what was stored.
-    fn restore(&mut self, now: Time, recovered: Recovered) {
+    /// Goes on with what was stored, the last of it when the clock said `written`.
+    fn restore(&mut self, now: Time, recovered: Recovered, written: u64) {
         let Recovered { open, ended, arrived, known, .. } = recovered;
         for node in self.named().collect::<Vec<_>>() {
             self.inbox.meet(Source::of(node));
@@ -856,13 +859,13 @@ impl Sar {
             }
         }
         for (id, open) in open {
-            self.resume(now, id, open);
+            self.resume(now, id, open, written);
         }
         self.take_events();
     }
 
     /// Hands a message to the node again, as its transfers were.
-    fn resume(&mut self, now: Time, id: u64, open: Open) {
+    fn resume(&mut self, now: Time, id: u64, open: Open, written: u64) {
         let Open { accepted, started, outcomes } = open;
         let mut parts: Vec<(IpAddr, Option<Outcome>)> =
             accepted.destinations.iter().map(|to| (*to, None)).collect();
@@ -888,7 +891,7 @@ impl Sar {
             submissions.push((fresh, of_group));
         }
         let message = Message { ports: accepted.ports, data: accepted.data };
-        let left_over = accepted.expires.map(|at| at.saturating_sub(wall_clock()));
+        let left_over = accepted.expires.map(|at| remaining(at, wall_clock(), written));
         let mut cores: Vec<MessageId> = Vec::new();
         let mut failed: Vec<IpAddr> = Vec::new();
         for (destinations, resume) in submissions {
@@ -927,6 +930,13 @@ impl Sar {
     }
 }
 
+/// How long a message that expires at a time is tried on. If the clock has gone back since the message was stored, it
+/// goes on from where it was: the time that no process ran is not known then.
+fn remaining(expires: u64, now: u64, written: u64) -> u64 {
+    let from = if written < expires { now.max(written) } else { now };
+    expires.saturating_sub(from)
+}
+
 // What an operator is told.
 
 /// How the service is.
@@ -959,6 +969,21 @@ impl Sar {
             outcomes_known: self.outbox.ended_len(),
             outcomes_forgotten: self.outbox.forgotten(),
             store: self.config.store.display().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_has_gone_back_leaves_a_message_no_longer() {
+        // Stored at 1,000 for 60; the clock goes on, goes back, and was ahead when another message was stored.
+        let cases = [((1_060, 1_020, 1_000), 40), ((1_060, 10, 1_000), 60)];
+        let later = [((1_060, 2_000, 1_000), 0), ((1_060, 1_010, 9_000), 50)];
+        for ((expires, now, written), expected) in cases.into_iter().chain(later) {
+            assert_eq!(remaining(expires, now, written), expected, "{expires}, {now}, {written}");
         }
     }
 }

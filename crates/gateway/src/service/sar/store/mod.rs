@@ -17,6 +17,6 @@ mod tests;
 mod writer;
 
 pub use log::Options;
-pub use reader::{NotOpened, Open, Recovered, read_segments};
+pub use reader::{NotOpened, Open, Recovered, last_written, read_segments};
 pub use record::{Accepted, Arrived, Ended, Key, Known, Record};
 pub use writer::{Store, Ticket};

@@ -1,9 +1,10 @@
 //! Reads the log from its beginning when it is opened.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sar::{Outcome, Resume};
 
@@ -96,6 +97,17 @@ pub fn read_segments(
     }
     reader.settle();
     Ok(reader.recovered)
+}
+
+/// When something was written to a log last, by the clock of then.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn last_written(folder: &Path) -> io::Result<Option<SystemTime>> {
+    let segments = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    let segments = segments.iter().map(DirEntry::path);
+    let last = segments.filter(|it| it.extension().is_some_and(|it| it == "log")).max();
+    last.map(|path| fs::metadata(path)?.modified()).transpose()
 }
 
 /// A log that was read to its end.

@@ -6,12 +6,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
 use super::log::{Log, Options};
-use super::reader::{NotOpened, Recovered};
+use super::reader::{NotOpened, Recovered, last_written};
 use super::record::{Accepted, Arrived, Ended, Key, Known, NUMBERS, Record};
 use super::segment::{FRAME, HEADER, checksum};
 
@@ -113,6 +114,21 @@ fn octets(records: &[Record]) -> Vec<u8> {
 fn store(log: &mut Log, records: &[Record]) {
     log.append(&octets(records)).unwrap();
     log.tend().unwrap();
+}
+
+#[test]
+fn what_was_written_last_is_in_the_last_segment() {
+    let folder = Folder::new();
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    for seconds in [9_000, 1_000] {
+        drop(folder.open());
+        let segments = folder.segments();
+        let file = OpenOptions::new().write(true).open(segments.last().unwrap()).unwrap();
+        file.set_modified(at(seconds)).unwrap();
+    }
+
+    assert!(folder.segments().len() > 1);
+    assert_eq!(last_written(&folder.0).unwrap(), Some(at(1_000)));
 }
 
 #[test]
