@@ -39,6 +39,10 @@ const UNKNOWN_RTT: Duration = Duration::from_millis(500);
 /// The least time beyond a round trip that the sender waits for a report, and until the next report to a peer that has
 /// made too much work.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
+/// Before a long datagram was reported, the report about one is awaited for so many times as long as about a short one,
+/// and for as long as TCP waits at first (RFC 6298, 2.1): on a slow link length takes most of the time.
+const UNKNOWN_LENGTH: u32 = 3;
+const LEAST_OF_LONG: Duration = Duration::from_secs(1);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
@@ -850,11 +854,14 @@ impl Path {
 
     /// How long a report takes at most.
     fn report_wait(&self) -> Duration {
-        match self.known_rtt() {
-            Some(rtt) => {
-                rtt + (4 * self.rate.rtt_variation()).max(LEAST_WAIT) + reporter::longest_wait(rtt)
-            }
-            None => UNKNOWN_RTT,
+        let Some(rtt) = self.known_rtt() else { return UNKNOWN_RTT };
+        let wait = |rtt| {
+            rtt + (4 * self.rate.rtt_variation()).max(LEAST_WAIT) + reporter::longest_wait(rtt)
+        };
+        match self.rate.expected_rtt() {
+            Some(rtt) => wait(rtt),
+            None if self.silence.is_on() => wait(rtt),
+            None => (UNKNOWN_LENGTH * wait(rtt)).max(LEAST_OF_LONG),
         }
     }
 
@@ -1445,6 +1452,7 @@ impl Tunnel {
         path.next += 1;
         if carried != Carried::Other {
             path.yields = false;
+            path.rate.handle_data(path.next - 1, octets);
             path.silence.handle_sent(now);
             self.kept.handle_sent(now);
             path.liveness.handle_sent(now);

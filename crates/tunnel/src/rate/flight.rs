@@ -75,6 +75,13 @@ impl Flight {
         self.left = self.left.max(last.total.min(most));
     }
 
+    /// Counts what was sent before `time` as lost.
+    pub fn give_up_before(&mut self, time: Time) {
+        let count = self.sent.partition_point(|sent| sent.at < time);
+        let last = count.checked_sub(1).and_then(|last| self.sent.get(last));
+        self.left = self.left.max(last.map_or(0, |last| last.total));
+    }
+
     /// Counts all datagrams as lost. Late reports about the datagrams still count.
     pub fn give_up(&mut self) {
         self.left = self.total;

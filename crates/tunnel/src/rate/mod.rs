@@ -70,6 +70,9 @@ const QUEUE_DATAGRAMS: f64 = 4.0;
 const QUEUE_RATE: f64 = 10e6 / 8.0;
 /// The least target of the standing queue, in seconds.
 const QUEUE_LEAST: f64 = 0.001;
+/// What was sent so many round trips and seconds ago is not in flight. Nobody reports probes and reports while no data go.
+const OLD_ROUNDS: f64 = 3.0;
+const OLD: f64 = 3.0;
 /// The number of successive timeouts that cut the window; fewer may mean that only reports were lost.
 const SILENCES: u8 = 3;
 
@@ -84,6 +87,8 @@ pub struct Rate {
     delivered: Delivered,
     /// The newest report.
     newest: Option<Feedback>,
+    /// The newest long datagram with data.
+    long_data: Option<u64>,
     /// The decaying maximum of a datagram's octets.
     datagram: f64,
     /// The congestion window: the target of octets in flight.
@@ -175,6 +180,7 @@ impl Rate {
             delivery: Delivery::default(),
             delivered: Delivered::default(),
             newest: None,
+            long_data: None,
             datagram,
             window: INITIAL * datagram,
             phase: Phase::Startup,
@@ -200,6 +206,8 @@ impl Rate {
         // no debt takes longer to pay than what may be in flight.
         self.credit.octets = (self.credit.octets - octets as f64).max(-self.window);
         let full = if matches!(self.phase, Phase::Startup) { 0.5 } else { 0.7 };
+        let old = Duration::from_secs_f64((OLD_ROUNDS * self.path.rtt()).max(OLD));
+        self.flight.give_up_before(now - old);
         let is_full = self.in_flight() >= full * self.window;
         self.flight.handle_sent(now, number, octets, is_full);
         let octets = octets as f64;
@@ -208,6 +216,13 @@ impl Rate {
         } else {
             self.datagram + (octets.max(64.0) - self.datagram) / 256.0
         };
+    }
+
+    /// Datagram `number`, of `octets`, carries data: a report about it is awaited.
+    pub fn handle_data(&mut self, number: u64, octets: usize) {
+        if 2.0 * octets as f64 >= self.datagram {
+            self.long_data = Some(number);
+        }
     }
 
     /// The sender had nothing more to send.
@@ -325,6 +340,7 @@ impl Rate {
     pub fn reset(&mut self, now: Time) {
         self.earn(now);
         self.path = Path::default();
+        self.long_data = None;
         self.delivery.clear();
         self.delivered = Delivered::default();
         self.window = INITIAL * self.datagram;
@@ -378,6 +394,14 @@ impl Rate {
     /// The smoothed round-trip time; zero before the first report.
     pub fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.path.rtt())
+    }
+
+    /// The round-trip time that datagrams in flight may show; `None` while no report has shown how long one of their
+    /// length takes.
+    pub fn expected_rtt(&self) -> Option<Duration> {
+        let reported = self.newest.map(|report| report.newest);
+        let long = if self.long_data > reported { self.path.long_rtt()? } else { 0.0 };
+        Some(Duration::from_secs_f64(long.max(self.path.rtt())))
     }
 
     pub fn rtt_variation(&self) -> Duration {

@@ -21,6 +21,8 @@ pub struct Path {
     /// The round-trip time for the window: without the time that reports waited on their way.
     turn: Rtt,
     rtt_least: Leasts,
+    /// The round-trip time of the newest long datagram, in seconds.
+    long: Option<f64>,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
     delay: Leasts,
     /// By how much the one-way delays of a short time exceed the least.
@@ -54,6 +56,9 @@ impl Path {
     ) -> (f64, Duration) {
         (self.at, self.octets) = (now, octets);
         self.rtt.handle_sample(rtt.as_secs_f64());
+        if 2 * sent.octets() >= octets {
+            self.long = Some(rtt.as_secs_f64());
+        }
         let half = self.memory() / 2;
         let rtt = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
         self.rtt_least.handle_sample(now, sent.octets(), rtt, half);
@@ -110,6 +115,11 @@ impl Path {
     /// The smoothed round-trip time without what reports waited on their way, in seconds.
     pub fn turn(&self) -> f64 {
         self.turn.smoothed
+    }
+
+    /// The round-trip time of the newest long datagram, in seconds.
+    pub fn long_rtt(&self) -> Option<f64> {
+        self.long
     }
 
     /// The part of the delay that looks like a queue and is none.

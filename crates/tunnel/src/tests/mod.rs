@@ -195,6 +195,9 @@ struct Path {
     now: Time,
     ends: [Tunnel; 2],
     delay: Duration,
+    /// How long the link of each direction takes for an octet, and when it is free.
+    each_octet: Duration,
+    free_at: [Time; 2],
     /// Of each direction.
     loss: f64,
     /// How many datagrams are lost next, before chance decides: the rest of a burst.
@@ -227,6 +230,8 @@ impl Path {
             announced: [ends[0].whole(), ends[1].whole()],
             ends,
             delay: 20 * MILLISECOND,
+            each_octet: Duration::ZERO,
+            free_at: [Time::ZERO; 2],
             loss: 0.0,
             burst: 0,
             mtu: 1_500,
@@ -312,15 +317,18 @@ impl Path {
                     self.sent.push((transmit.dscp, buffer.clone()));
                 }
                 let payload = buffer.len();
+                let free_at = self.free_at[end].max(self.now)
+                    + self.each_octet * u32::try_from(payload).unwrap();
                 if payload + Config::default().overhead > self.mtu {
                     self.ends[end].handle_too_big(self.now, PathId::FIRST, payload);
                     continue;
                 }
+                self.free_at[end] = free_at;
                 let is_swallowed = payload + Config::default().overhead > self.swallowed_beyond;
                 let is_in_burst = self.burst > 0;
                 self.burst = self.burst.saturating_sub(1);
                 if !is_in_burst && !self.rng.chance(self.loss) && !is_swallowed {
-                    let key = (self.now + self.delay, self.sequence);
+                    let key = (free_at + self.delay, self.sequence);
                     self.under_way.insert(key, (1 - end, transmit.number, buffer.clone()));
                 }
             }

@@ -20,6 +20,23 @@ fn a_peer_that_does_not_answer_is_doubted_soon_and_once_and_given_up_later() {
 }
 
 #[test]
+fn long_packets_on_a_slow_link_are_not_taken_for_lost() {
+    let mut path = Path::new(7, Config::default());
+    path.run(secs(10));
+    // 100 kbit/s.
+    path.each_octet = Duration::from_micros(80);
+    path.feed(0, 1, 40, MILLISECOND);
+    path.run(secs(12));
+    assert_eq!(path.out[1].len(), 1);
+
+    path.feed(0, 10, 1_200, MILLISECOND);
+    path.run(secs(20));
+
+    assert_eq!(path.out[1].len(), 11);
+    assert_eq!(path.stats(0).sent.timeouts, 0);
+}
+
+#[test]
 fn an_idle_peer_is_asked_and_answers() {
     let mut path = Path::new(8, Config::default());
     path.feed(0, 20, 100, MILLISECOND);

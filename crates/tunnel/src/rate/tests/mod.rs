@@ -330,6 +330,24 @@ fn reports_that_cannot_be_true_change_nothing() {
 }
 
 #[test]
+fn what_was_sent_long_ago_does_not_open_the_window() {
+    let mut rate = Rate::new(Time::ZERO, &Config::default());
+    let window = rate.window;
+    for number in 0..10 {
+        rate.handle_sent(Time::ZERO, number, 1_500);
+    }
+    let now = Time::ZERO + Duration::from_secs(60);
+
+    rate.handle_sent(now, 10, 1_000);
+    assert_eq!(rate.in_flight(), 1_000.0);
+    let (newest_at, delay) = (60_000 * MS, Duration::ZERO);
+    let report = Feedback { newest: 10, newest_at, delay, received: 11, marked: 0 };
+    rate.handle_report(now + 40 * MS, &report);
+
+    assert!(rate.window <= window + 2_000.0, "{}", rate.window);
+}
+
+#[test]
 fn startup_ends_though_datagrams_have_grown_beyond_the_window() {
     let mut rate = Rate::new(Time::ZERO, &Config::default());
     rate.window = LEAST * rate.datagram;
