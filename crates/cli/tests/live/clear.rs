@@ -457,3 +457,28 @@ fn an_uplink_that_has_no_address_is_one_when_the_gateway_starts() {
     };
     assert!(wait_until(SOON, is_dropped), "{}", net.nets.status(&gateway));
 }
+
+/// Tests that measure time, with the machine for themselves.
+mod timed {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn networks_that_come_one_after_another_are_known_within_a_second() {
+        let net = Inner::start();
+
+        for network in ["198.51.100", "203.0.113", "192.0.2", "192.88.99"] {
+            net.nets.run(&net.gateway, &format!("ip address add {network}.1/24 dev lan0"));
+            let began = Instant::now();
+            let is_known = || {
+                let rules = "nft list chain inet trackway_tunnel gone";
+                net.nets.run(&net.gateway, rules).contains(network)
+            };
+            assert!(wait_until(SOON, is_known), "{network}");
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(1), "{network}: {took:?}");
+        }
+    }
+}
