@@ -196,7 +196,9 @@ fn what_came_by_radio_for_private_addresses_follows_no_default_route() {
     let wide = ip_client(0).replace("\"10.88.0.2/32\"", "\"10.88.0.2/32\", \"10.60.0.0/24\"");
     net.start_gateway(0, &wide);
     net.start_ip_client(1);
-    [0, 1].map(|it| net.expect_state(it, "ipclient", "bound"));
+    for host in [0, 1] {
+        net.expect_state(host, "ipclient", "bound");
+    }
     net.expect_ping(0, "10.88.0.2");
     let comes = |net: &Net| {
         net.nets.try_run(&net.hosts[0], "ping -n -c 1 -W 1 10.60.0.2");

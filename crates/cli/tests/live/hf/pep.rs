@@ -131,7 +131,9 @@ fn what_came_by_radio_for_private_targets_follows_no_default_route() {
     net.addresses();
     net.start_gateway(0, &pep(0).replace("to = [", "to = [\"10.60.0.0/24\", "));
     net.start_gateway(1, &pep(1));
-    [0, 1].map(|host| net.expect_state(host, "hfpep", "bound"));
+    for host in [0, 1] {
+        net.expect_state(host, "hfpep", "bound");
+    }
     let [client, far] = net.hosts.clone();
     // As if a router were there.
     net.nets.run(&far, "ip neigh replace 10.60.0.2 lladdr 02:00:00:00:00:01 dev lan0");
