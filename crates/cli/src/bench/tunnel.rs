@@ -24,16 +24,24 @@ const SECONDS: u32 = 9;
 const PINGS: u32 = 300;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 300.0;
+/// A stream is asked to be so many times as fast as by wireguard-go.
+const GAIN: f64 = 2.0;
+/// What a stream carries, and for what.
+const CARRIED: [(&str, Unit, fn(&Turn) -> f64); 2] = [
+    ("tcp", Unit::BitsPerSecond, |turn| turn.goodput),
+    ("tcp per CPU", Unit::BitsPerCpuSecond, |turn| turn.bits_per_cpu),
+];
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const PLAIN: &str = "10.9.0.2";
 /// Addresses in the tunnels of us and of wireguard-go; the last octet is the end's number.
 const INSIDE: [&str; 2] = ["10.77.0.", "10.88.0."];
 
-/// The outcome of a turn: goodput in bit/s, the median ping in microseconds, octets of memory of
-/// the greater of both ends.
+/// The outcome of a turn: goodput in bit/s, the bits carried for each second of CPU of both ends, the median ping in
+/// microseconds, octets of memory of the greater of both ends.
 #[derive(Clone, Copy)]
 struct Turn {
     goodput: f64,
+    bits_per_cpu: f64,
     ping: f64,
     memory: f64,
 }
@@ -67,8 +75,11 @@ pub fn run(
     };
     let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
     let plain = median(plain);
-    let goodput = (!theirs.is_empty()).then(|| of(&theirs, |turn| turn.goodput));
-    case("tcp ours", of(&ours, |turn| turn.goodput), Unit::BitsPerSecond, goodput)?;
+    let has_theirs = !theirs.is_empty();
+    let theirs_times = |field: fn(&Turn) -> f64| has_theirs.then(|| GAIN * of(&theirs, field));
+    for (what, unit, field) in CARRIED {
+        case(&format!("{what} ours"), of(&ours, field), unit, theirs_times(field))?;
+    }
     case("ping plain", plain, Unit::Microseconds, None)?;
     case(
         "ping ours added",
@@ -77,8 +88,10 @@ pub fn run(
         Some(PING_LIMIT),
     )?;
     case("memory ours", of(&ours, |turn| turn.memory), Unit::Octets, None)?;
-    if let Some(goodput) = goodput {
-        case("tcp wireguard-go", goodput, Unit::BitsPerSecond, None)?;
+    if has_theirs {
+        for (what, unit, field) in CARRIED {
+            case(&format!("{what} wireguard-go"), of(&theirs, field), unit, None)?;
+        }
         case(
             "ping wireguard-go added",
             of(&theirs, |turn| turn.ping) - plain,
@@ -134,7 +147,13 @@ fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Tur
     let address = format!("{inside}2");
     pair.nets.wait_for_ping(&pair.ends[0], &address, READY_WITHIN)?;
     let ping = median(pair.ping(&address, PINGS)?);
+    let cpu = |pair: &mut Pair| -> anyhow::Result<f64> {
+        programs.iter().map(|&program| pair.nets.program(program).cpu()).sum()
+    };
+    let before = cpu(pair)?;
     let goodput = pair.goodput(&address, SECONDS, &[])?;
+    // The second that iperf3 leaves out carries as much.
+    let bits_per_cpu = goodput * f64::from(SECONDS + 1) / (cpu(pair)? - before);
     let mut memory: f64 = 0.0;
     for &program in programs {
         memory = memory.max(pair.nets.program(program).memory("VmHWM")?);
@@ -142,7 +161,7 @@ fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Tur
     for &program in programs {
         pair.nets.program(program).end();
     }
-    Ok(Turn { goodput, ping, memory })
+    Ok(Turn { goodput, bits_per_cpu, ping, memory })
 }
 
 fn connect(device: &str) -> anyhow::Result<UnixStream> {

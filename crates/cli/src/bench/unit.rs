@@ -7,6 +7,7 @@ use base::readable;
 /// The unit of a measured number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
+    BitsPerCpuSecond,
     BitsPerSecond,
     CpuPerSimulated,
     Microseconds,
@@ -24,6 +25,7 @@ impl Unit {
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::BitsPerCpuSecond => "bit/CPU s",
             Self::BitsPerSecond => "bit/s",
             Self::CpuPerSimulated => "CPU s/simulated s",
             Self::Microseconds => "us",
@@ -45,7 +47,8 @@ impl Unit {
             | Self::Octets
             | Self::Seconds
             | Self::TimesAlone => true,
-            Self::BitsPerSecond
+            Self::BitsPerCpuSecond
+            | Self::BitsPerSecond
             | Self::OctetsPerSecond
             | Self::PerCpuSecond
             | Self::PerSecond
@@ -61,6 +64,7 @@ impl Unit {
     /// The value in words, with its unit.
     pub fn shown(self, value: f64) -> String {
         match self {
+            Self::BitsPerCpuSecond => readable::rate(value).replace("/s", "/CPU s"),
             Self::BitsPerSecond => readable::rate(value),
             Self::CpuPerSimulated => format!("{} CPU/simulated s", time(value)),
             Self::Microseconds => time(value / 1e6),
@@ -99,6 +103,7 @@ mod tests {
     #[test]
     fn a_number_is_told_in_the_words_of_all_outputs() {
         let told = [
+            Unit::BitsPerCpuSecond.shown(2.5e9),
             Unit::BitsPerSecond.shown(9.4e6),
             Unit::CpuPerSimulated.shown(2.937e-3),
             Unit::Microseconds.shown(-150.0),
@@ -113,6 +118,7 @@ mod tests {
         assert_eq!(
             told,
             [
+                "2.50 Gbit/CPU s",
                 "9.40 Mbit/s",
                 "2.9 ms CPU/simulated s",
                 "-150 µs",
