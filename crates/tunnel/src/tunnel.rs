@@ -89,6 +89,9 @@ pub struct Tunnel {
     kept: Kept,
     /// A small source of which a second copy is sent unasked, and when.
     copy: Option<(u64, Time)>,
+    /// How long packets may wait in the queue, and since when that is known: it is asked for with each packet, and
+    /// many packets leave at a time.
+    stalling: Option<(Time, Duration)>,
     /// Memory for a repair.
     symbol: Vec<u8>,
 
@@ -197,6 +200,7 @@ impl Tunnel {
             progress: Progress::new(now),
             kept: Kept::default(),
             copy: None,
+            stalling: None,
             symbol: Vec::new(),
             receiver: Receiver::new(
                 config.window,
@@ -287,6 +291,7 @@ impl Tunnel {
     /// read is counted.
     pub fn handle_datagram(&mut self, now: Time, number: u64, is_marked: bool, payload: &[u8]) {
         self.seen = now;
+        self.stalling = None;
         self.stats.received.datagrams_received += 1;
         let Some(at) = PathId::of(number).map(|id| self.place(now, id)) else {
             self.stats.received.malformed += 1;
@@ -1466,7 +1471,10 @@ impl Tunnel {
 
     /// How long packets may wait in the queue: a round trip, and more if losses or jitter stall flows. While a
     /// source is recovered or late, the flows that wait for it send nothing, and the queue keeps the path busy.
-    fn stalling_rtt(&self, now: Time) -> Duration {
+    fn stalling_rtt(&mut self, now: Time) -> Duration {
+        if let Some((_, rtt)) = self.stalling.filter(|(at, _)| *at == now) {
+            return rtt;
+        }
         let of_path = |path: &Path| {
             let p = self.sender.loss(path.id).rate();
             let test = if path.rate.is_testing() { TESTING } else { 0.0 };
@@ -1478,7 +1486,9 @@ impl Tunnel {
         let stalled = serving.clone().map(of_path).max().unwrap_or_default();
         let least = serving.clone().map(|path| path.rate.min_rtt()).min().unwrap_or_default();
         let back = serving.map(|path| path.reporter.lateness(now)).max().unwrap_or_default();
-        stalled.max(least + self.sender.held_up(now) + back)
+        let rtt = stalled.max(least + self.sender.held_up(now) + back);
+        self.stalling = Some((now, rtt));
+        rtt
     }
 
     /// When a source that is known to be lost has been so for long enough to be sent again, however few
