@@ -17,6 +17,7 @@ mod measure;
 pub(crate) mod network;
 mod paths;
 mod rto;
+mod scoreboard;
 mod traces;
 
 use std::time::Duration;
@@ -38,7 +39,14 @@ pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::CLAIM];
     claims.extend(figure7::claims());
     claims.extend([rto::CLAIM, lre::CLAIM, beyond::CLAIM]);
-    claims.extend([long::CLAIM, lone::CLAIM, clean::CLAIM, fair::CLAIM, paths::CLAIM]);
+    claims.extend([
+        long::CLAIM,
+        lone::CLAIM,
+        clean::CLAIM,
+        fair::CLAIM,
+        paths::CLAIM,
+        scoreboard::CLAIM,
+    ]);
     claims
 }
 

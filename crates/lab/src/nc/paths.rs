@@ -126,20 +126,32 @@ impl Place for Case {
 }
 
 fn plan(seed: u64, paths: &[Wire]) -> Plan {
-    let mut plan = Plan::new(seed, WARM_UP + WINDOW);
+    let links = paths.iter().map(|path| link(*path)).collect();
+    let tunnel = Some(nc::Config::default());
+    one_flow(seed, WARM_UP + WINDOW, links, tunnel, Kind::Cubic.config(PACKET))
+}
+
+/// One flow without end between two hosts, and these links between their gateways, plain or with a tunnel over all.
+pub(super) fn one_flow(
+    seed: u64,
+    duration: Duration,
+    links: Vec<LinkConfig>,
+    tunnel: Option<nc::Config>,
+    tcp: tcp::Config,
+) -> Plan {
+    let mut plan = Plan::new(seed, duration);
     let [source, near, far, sink] =
         ["source", "near", "far", "sink"].map(|name| plan.add_node(name));
-    for path in paths {
-        plan.connect(near, far, link(*path));
+    for link in links {
+        plan.connect(near, far, link);
     }
     let edge = LinkConfig::symmetric(channel::Config::default(), InterfaceConfig::default());
     plan.connect(source, near, edge.clone());
     plan.connect(far, sink, edge);
     let behind = [vec![source], vec![sink]];
-    let (ends, config) = ([near, far], nc::Config::default());
-    plan.tunnels.push(Tunnel { ends, behind, uses_all_links: true, config });
+    let ends = [near, far];
+    plan.tunnels.extend(tunnel.map(|config| Tunnel { ends, behind, uses_all_links: true, config }));
     let flow = Flow::new([source, sink], PORT).from_port(PORT).starting(Time::ZERO);
-    let tcp = Kind::Cubic.config(PACKET);
     plan.transfers.push(Transfer { flow, octets: None, tcp });
     plan
 }
