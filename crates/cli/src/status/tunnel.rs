@@ -91,6 +91,9 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
         String::new()
     };
     line("greatest packet", format!("{} octets{cut}", number("mtu")))?;
+    for path in tunnel["paths"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        line(&format!("path {}", path["path"]), one_path(path))?;
+    }
     let handshakes = &tunnel["handshakes"];
     let count = |key: &str| handshakes[key].as_u64().unwrap_or_default();
     line(
@@ -132,6 +135,28 @@ fn routes(routes: &Value) -> String {
         (_, []) => words.join(", "),
         (_, rest) => format!("{}, and {} more (--json has all)", words.join(", "), rest.len()),
     }
+}
+
+/// One of several paths: its state, its ends, and what it carries.
+fn one_path(path: &Value) -> String {
+    let mut said = super::text(&path["state"]).into_owned();
+    for (before, key) in [("by", "interface"), ("from", "local"), ("to", "endpoint")] {
+        if let Some(its) = path[key].as_str() {
+            said += &format!(" {before} {}", shown(its));
+        }
+    }
+    if let Some(why) = path["waits_for"].as_str() {
+        return format!("{said}: {}", shown(why));
+    }
+    let number = |key: &str| path[key].as_f64().unwrap_or_default();
+    let carried = ["octets_received", "octets_sent"].map(|key| octets(&path[key]));
+    if number("rtt_ms") > 0.0 {
+        let (rtt, rate) = (delay(number("rtt_ms")), rate(number("rate_bit_s")));
+        let lost = ["loss", "loss_in"].map(|key| share(number(key)));
+        said +=
+            &format!("; {rtt}, {rate} at most now, loss {} to it, {} from it", lost[0], lost[1]);
+    }
+    format!("{said}; {} received, {} sent", carried[0], carried[1])
 }
 
 /// The peer's address and name, and any trouble with the name.
@@ -206,6 +231,34 @@ peer b: silent for 3.2 s
         assert!(out.contains("loss from it        nothing was sent yet\n"), "{out}");
         assert!(out.contains("round trip          not measured yet\n"), "{out}");
         assert!(!out.contains("235") && !out.contains("9.41"), "{out}");
+    }
+
+    #[test]
+    fn each_of_several_paths_has_a_line() {
+        let tunnel = json!({
+            "peer": "b", "state": "up",
+            "paths": [
+                {
+                    "path": 0, "state": "serves", "waits_for": null, "interface": null, "local": "192.0.2.1",
+                    "endpoint": "203.0.113.9:51900", "rtt_ms": 35.0, "rate_bit_s": 9.41e6, "loss": 0.005,
+                    "loss_in": 0.0, "octets_sent": 12_400_000, "octets_received": 950,
+                },
+                {
+                    "path": 1, "state": "waiting", "waits_for": "there is no interface wwan0", "interface": "wwan0",
+                    "local": null, "endpoint": null, "rtt_ms": 0.0, "octets_sent": 0, "octets_received": 0,
+                },
+            ],
+        });
+        let mut out = Vec::new();
+
+        print(&mut out, &tunnel, false).unwrap();
+
+        let out = String::from_utf8(out).unwrap();
+        let first = "path 0              serves from 192.0.2.1 to 203.0.113.9:51900; 35.0 ms, 9.41 Mbit/s at most now, loss \
+                     0.50 % to it, 0 % from it; 950 octets received, 12.40 MB sent\n";
+        assert!(out.contains(first), "{out}");
+        let second = "path 1              waiting by wwan0: there is no interface wwan0\n";
+        assert!(out.contains(second), "{out}");
     }
 
     #[test]
