@@ -1023,7 +1023,7 @@ impl Watch {
         if is_concerned || has_foreign || is_lossy {
             self.look_at = Some(now);
         }
-        let mut outcome = Outcome::default();
+        let mut looked = Ok(Outcome::default());
         if self.look_at.is_some_and(|at| at <= now) {
             let is_contested = self.repairs.left(now) == 0;
             let is_idle = self.looks_in_vain.left(now) == 0 && now < self.looks.due_at();
@@ -1036,8 +1036,8 @@ impl Watch {
             } else if is_idle {
                 self.look_at = Some(self.looks.due_at().min(now + INTERVAL));
             } else {
-                outcome = self.looks.run(now, || of.look(self.foreign))?;
-                let budget = match outcome == Outcome::default() {
+                looked = self.looks.run(now, || of.look(self.foreign));
+                let budget = match looked.as_ref().is_ok_and(|it| *it == Outcome::default()) {
                     true => &mut self.looks_in_vain,
                     false => &mut self.repairs,
                 };
@@ -1047,12 +1047,13 @@ impl Watch {
                 self.look_at = of.has_refused().then_some(now + RETRY);
             }
         }
-        // Behind repairs, which need not ask for all routes of the host.
+        // Behind repairs, most of which need not ask for all routes of the host; and also when they fail.
         let is_due = self.walls.left(now) > 0 || self.wall_trials.due_at() <= now;
         if is_due && of.has_other_wall() {
             self.wall_trials.run(now, || of.keep_wall());
             let _ = self.walls.spend(now);
         }
+        let mut outcome = looked?;
         outcome.has_addresses = addresses || is_lossy;
         Ok(outcome)
     }

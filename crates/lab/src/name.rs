@@ -128,7 +128,7 @@ mod tests {
             assert_eq!(draws, cell.draws(), "{name}");
         }
 
-        // The laboratory has 2,497 different cells: no two share a name.
+        // So many different cells: no two share a name.
         assert_eq!(known.len(), 2_521);
     }
 }

@@ -89,8 +89,8 @@ pub struct Tunnel {
     kept: Kept,
     /// A small source of which a second copy is sent unasked, and when.
     copy: Option<(u64, Time)>,
-    /// How long packets may wait in the queue, and since when that is known: it is asked for with each packet, and
-    /// many packets leave at a time.
+    /// How long packets may wait in the queue, and the moment for which this was worked out: it is asked for with each
+    /// packet, and many packets leave at a time.
     stalling: Option<(Time, Duration)>,
     /// Memory for a repair.
     symbol: Vec<u8>,

@@ -33,7 +33,7 @@ const HEADERS: usize = 40;
 pub const CLAIM: Claim = Claim {
     id: "nc-vpn-bench",
     group: GROUP,
-    text: "one flow through the tunnel has 0.8, 0.7 and 0.6 of a line of 1 Gbit/s at vpn-bench's low, medium and high \
+    text: "one flow through the tunnel has 0.9, 0.8, 0.7 and 0.6 of a line of 1 Gbit/s at vpn-bench's no, low, medium and high \
            impairment, with CUBIC, NewReno and BBR inside",
     source: "ours; vpn-bench, March 2026",
     experiment: || Experiment::new(cases(), judge),

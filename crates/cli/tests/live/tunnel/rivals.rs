@@ -116,9 +116,10 @@ fn changes_that_take_nothing_away_do_not_put_repairs_off() {
         began.elapsed()
     });
 
-    // What is put off waits for a second, each time.
-    let waited = waits.iter().sum::<Duration>();
-    assert!(waited < Duration::from_secs(3), "{waits:?}");
+    // What is put off waits for a second, each time; a busy machine holds up some.
+    let mut sorted = waits;
+    sorted.sort_unstable();
+    assert!(sorted[2] < Duration::from_millis(700), "{waits:?}");
     net.expect_no_fault(0);
 }
 

@@ -107,14 +107,17 @@ pub(crate) enum Fate {
 
 /// The content of the table that stays, where nothing is diverted and targets are reached in our own name. `bearer` is
 /// the port at which other gateways reach us.
-pub(crate) fn on_shore(bearer: Option<u16>, is_by_radio: bool) -> Content {
+///
+/// Private targets may lie behind a default route, as in most networks on shore; and other connections of ours, as to a
+/// node, have the same mark.
+pub(crate) fn on_shore(bearer: Option<u16>) -> Content {
     let but_bearer = bearer.map(|port| format!(" th sport != {port}")).unwrap_or_default();
     let which =
         format!("meta mark {OWN:#x} meta l4proto {{ tcp, udp }} fib saddr type local{but_bearer}");
     Content {
         undropped: "what comes for targets of a network that is gone leaves in clear",
         needs: super::NEEDS,
-        carried: Some(Carried { hook: "postrouting", which, is_secret: is_by_radio }),
+        carried: Some(Carried { hook: "postrouting", which, is_secret: false }),
         ..Content::default()
     }
 }

@@ -195,7 +195,7 @@ impl Entry {
             None => Kept::open_besides(&self.observer, Owner::HfPep, BTreeSet::new())?,
         };
         let bearer = config.bearer.listen.map(|at| at.port());
-        self.wall.insert(wall).reconciler().fence(on_shore(bearer, config.server.is_some()));
+        self.wall.insert(wall).reconciler().fence(on_shore(bearer));
         Ok(())
     }
 

@@ -357,7 +357,9 @@ impl Shared {
         self.counters.packets_unready.add(unready);
         // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
-            lock(&self.reconciler).set_endpoints(&endpoints);
+            // Both at once: a reload takes them from here.
+            let mut reconciler = lock(&self.reconciler);
+            reconciler.set_endpoints(&endpoints);
             *self.endpoints.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
         }
         for (from, to, datagram) in control {
@@ -1103,9 +1105,10 @@ impl Tunnel {
         }
         {
             let Shared { device, mtu, reconciler, .. } = &*self.shared;
+            let mut reconciler = lock(reconciler);
             let endpoints = BTreeSet::clone(&self.shared.endpoints());
             let mtu = mtu.load(Ordering::Relaxed);
-            lock(reconciler).follow(vec![behind(config, device, mtu, endpoints)])?;
+            reconciler.follow(vec![behind(config, device, mtu, endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let has_other_keys = private_key != self.private_key
