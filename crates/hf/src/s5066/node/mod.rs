@@ -190,9 +190,10 @@ impl Node {
             }
             // A hard link stays up while its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
-            let is_quiet = now.since(peer.contact.heard_at) >= self.config.link.idle;
-            if is_hard && is_quiet && peer.link.is_up() && !peer.has_data() {
+            let probe_at = peer.probe_at(self.config.link.idle).filter(|_| is_hard);
+            if probe_at.is_some_and(|at| at <= now) {
                 self.sis.probe_hard_link();
+                peer.contact.probed_at = now;
             }
             if peer.has_data() || is_hard {
                 peer.link.handle_use(now);
@@ -251,10 +252,13 @@ impl Node {
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.peers.values().filter_map(|peer| peer.link.next_timeout()).min();
         let peers = self.peers.values().filter_map(|peer| peer.next_timeout()).min();
+        let hard = self.peers.iter().filter(|(address, _)| self.sis.is_hard_linked(**address));
+        let probes = hard.filter_map(|(_, peer)| peer.probe_at(self.config.link.idle)).min();
         [
             self.start_at,
             links,
             peers,
+            probes,
             self.datagrams.next_expiry(),
             self.outgoing.next_timeout(),
             self.assembly.next_timeout(),
@@ -707,6 +711,13 @@ impl Peer {
         .min()
     }
 
+    /// When a hard link to it is to be probed, if it stays quiet for `idle`.
+    fn probe_at(&self, idle: Duration) -> Option<Time> {
+        let Contact { heard_at, probed_at, .. } = self.contact;
+        let may = self.link.is_exclusive() && self.link.is_up() && !self.has_data();
+        may.then(|| heard_at.max(probed_at) + idle)
+    }
+
     /// Whether it can be forgotten.
     fn is_idle(&self) -> bool {
         self.link.is_down() && !self.has_work() && !self.has_data()
@@ -812,6 +823,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 struct Contact {
     heard_at: Time,
+    /// When a hard link to it was last probed.
+    probed_at: Time,
     /// The number of our latest transmission acknowledged by the station.
     acked_turn: u64,
     /// The number of successive answers that did not come.
@@ -829,6 +842,7 @@ impl Contact {
     fn new() -> Self {
         Self {
             heard_at: Time::ZERO,
+            probed_at: Time::ZERO,
             acked_turn: 0,
             silences: 0,
             is_lost: false,

@@ -32,6 +32,8 @@ pub struct Reception {
     has_others: bool,
     /// Stations that sent frames to this node.
     heard: BTreeSet<Address>,
+    /// Stations that this node had a link with when they sent a frame: it may have taken frames of theirs.
+    linked: BTreeSet<Address>,
     /// The announcements of our own layouts that stations made.
     introduced: BTreeMap<Address, Introduction>,
 }
@@ -67,6 +69,7 @@ impl Node {
             asks: false,
             has_others: false,
             heard: BTreeSet::new(),
+            linked: BTreeSet::new(),
             introduced: BTreeMap::new(),
         });
     }
@@ -160,7 +163,7 @@ impl Node {
         }
         let own = self.config.extensions;
         let Some(peer) = self.peer_mut(from) else { return };
-        let has_returned = peer.contact.handle_heard(now);
+        let (has_returned, is_linked) = (peer.contact.handle_heard(now), peer.link.is_up());
         if let Eow::Extensions(profiles) = eow {
             peer.extensions.learn_profiles(own, profiles);
             let compact = peer.extensions.compact;
@@ -177,6 +180,9 @@ impl Node {
         }
         if let Some(reception) = &mut self.reception {
             reception.heard.insert(from);
+            if is_linked {
+                reception.linked.insert(from);
+            }
         }
         self.handle_body(now, from, frame);
     }
@@ -399,11 +405,13 @@ impl Node {
 
     /// Queues a warning, once for each type of frame (Annex C, section 3.12).
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
-        let is_whole = self.reception.as_ref().is_some_and(|reception| reception.is_whole);
+        // The peer would send all of its transmission again, so nothing of that may have been taken.
+        let none_taken = |it: &Reception| it.is_whole && !it.linked.contains(&to);
+        let none_taken = self.reception.as_ref().is_some_and(none_taken);
         // A call tells the peer as well. If it was heard and only its answer lost, a peer that took
         // the link for lost would take the data sent with the call a second time.
         let is_calling = self.peers.get(&to).is_some_and(|peer| peer.link.is_calling());
-        if reason == Reason::NotConnected && (!is_whole || is_calling) {
+        if reason == Reason::NotConnected && (!none_taken || is_calling) {
             return;
         }
         let warning = (to, received, reason);

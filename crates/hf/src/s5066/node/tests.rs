@@ -46,6 +46,23 @@ fn a_u_pdu_to_a_known_station_crosses_in_one_transmission_that_also_asks_for_the
 }
 
 #[test]
+fn data_arrives_however_short_transmissions_are_to_be() {
+    for extensions in [Extensions::ALL, Extensions::NONE] {
+        let mut pair = Pair::new("75/long", |config| {
+            config.longest = Duration::from_secs(2);
+            config.longest_beside_urgent = config.longest;
+            config.extensions = extensions;
+        });
+        pair.send(Side::A, &[1; 100]);
+        pair.send_as(Side::A, &[2; 200], |send| send.service = Some(Service::NON_ARQ));
+
+        pair.run(HOUR * 2);
+
+        assert_eq!(lengths(&pair).iter().sum::<usize>(), 300, "{extensions:?}");
+    }
+}
+
+#[test]
 fn what_comes_while_the_radio_keys_up_goes_along() {
     let mut pair = Pair::new("9600", |config| config.link.idle = MINUTE);
     pair.send(Side::A, b"HELLO");

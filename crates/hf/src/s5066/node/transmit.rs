@@ -71,6 +71,9 @@ pub struct Turn {
 const PIPELINED: Duration = Duration::from_secs(40);
 /// The most data on the air that may go along with an answer that ends an exchange.
 const ADDED: Duration = Duration::from_secs(5);
+/// Octets that a transmission may have, however short it is to be: a call, or data with an acknowledgement. The end of
+/// a message alone takes 2 s at 75 bit/s.
+const LEAST_ROOM: usize = 100;
 /// Octets of a data frame with a long number, without addresses and segment.
 const FRAME: usize = 16;
 
@@ -189,7 +192,8 @@ impl Node {
         if wanted == 0 {
             // There is nothing to answer, so others may begin.
             self.floor.yield_turn();
-            return None;
+            // What must not go along with an answer has its own turn.
+            return if must_yield { self.start(now) } else { None };
         }
         let waveform = self.waveform;
         let blocks = self.blocks(now, data_to, wanted);
@@ -250,8 +254,8 @@ impl Node {
         let longest = self.longest(now, data_to);
         let most = longest.saturating_sub(waveform.preamble()).as_nanos()
             / waveform.block_time().as_nanos();
-        let most = u32::try_from(most).unwrap_or(u32::MAX).max(1);
-        waveform.blocks(wanted).min(most)
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        waveform.blocks(wanted).min(most.max(waveform.blocks(LEAST_ROOM)))
     }
 
     /// The longest allowed transmission: short before a call is answered, while others wait for their
@@ -655,7 +659,9 @@ impl Node {
         }
         let Some(room) = turn.rest().checked_sub(header) else { return false };
         let at = turn.now();
-        let Some(next) = outgoing.poll(at, MAX_SEGMENT, room) else { return false };
+        // A slow transmission that must be short may have no room for the longest segment.
+        let segment = turn.room().saturating_sub(header).min(MAX_SEGMENT);
+        let Some(next) = outgoing.poll(at, segment, room) else { return false };
         let kind = if next.is_repeat { FrameKind::Repeat } else { FrameKind::Data };
         turn.datagrams += header + next.datagram.segment.octets.len();
         let body = Body::Datagram(next.datagram);

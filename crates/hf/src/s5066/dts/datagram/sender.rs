@@ -141,8 +141,8 @@ impl Sender {
 
     /// The next frame, with a segment of at most `room` octets; the frame starts on the air at `at`.
     ///
-    /// A C_PDU is cut into equal pieces of at most `segment` octets when it is begun. Between its repeats, other
-    /// C_PDUs of the same kind are sent.
+    /// A C_PDU is cut into equal pieces of at most `segment` octets when it is begun, and into shorter ones where
+    /// `segment` is less later. Between its repeats, other C_PDUs of the same kind are sent.
     pub fn poll(&mut self, at: Time, segment: usize, room: usize) -> Option<DatagramFrame<'_>> {
         self.handle_timeout(at);
         for index in 0..2 {
@@ -157,7 +157,7 @@ impl Sender {
                 passes: 0,
             };
             let state = begun.unwrap_or(new);
-            let len = state.piece.min(all - state.offset);
+            let len = state.piece.min(segment.max(1)).min(all - state.offset);
             if len > room {
                 continue;
             }

@@ -48,6 +48,23 @@ fn a_c_pdu_is_sent_as_often_as_asked_and_handed_on_once() {
 }
 
 #[test]
+fn a_c_pdu_that_was_begun_goes_on_in_shorter_pieces_where_transmissions_are_shorter() {
+    let mut sender = Sender::new(0);
+    let mut receiver = Receiver::new();
+    sender.push(c_pdu(1, 100)).unwrap();
+
+    let mut pieces = Vec::new();
+    for segment in [50, 20, 20, 20] {
+        let frame = sender.poll(Time::ZERO, segment, segment).expect("it fits");
+        pieces.push(frame.datagram.segment.octets.len());
+        receiver.handle_datagram(Time::ZERO, FROM, TO, &frame.datagram);
+    }
+
+    assert_eq!(pieces, [50, 20, 20, 10]);
+    assert!(arrived(&mut receiver)[0].is_whole());
+}
+
+#[test]
 fn expedited_ones_go_first_and_count_for_themselves() {
     let mut sender = Sender::new(7);
     sender.push(c_pdu(1, 10)).unwrap();

@@ -85,6 +85,23 @@ fn nothing_is_transmitted_for_a_station_that_an_exclusive_link_keeps_out() {
     assert_eq!(pair.transmissions()[0], before);
 }
 
+#[test]
+fn a_hard_link_whose_other_end_is_gone_ends_in_time_on_a_shared_frequency() {
+    let mut pair = Pair::new("2400", |config| {
+        config.access = Access::Jitter { limit: Duration::from_secs(5) };
+    });
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: B };
+    pair.client(Side::A).establish(link);
+    pair.run(MINUTE);
+    assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [B]);
+    pair.noise = Box::new(|_, octets| octets.fill(0));
+
+    // Soft links on such a frequency may be idle for an hour, and nobody else may have this one meanwhile.
+    pair.run(MINUTE * 20);
+
+    assert_eq!(pair.node(Side::A).links().count(), 0);
+}
+
 /// Who sends the transmission that begins with these octets.
 fn sender(octets: &[u8]) -> Option<Address> {
     Frame::read(octets).ok().map(|(frame, _)| frame.header.from)
