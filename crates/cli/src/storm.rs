@@ -25,7 +25,7 @@ use crate::interrupt::Interrupt;
   trackway storm slep --runs 1000 --jobs 2
   trackway storm slep --seed 0x2a --until 812.4 --trace")]
 pub struct Args {
-    /// Only this service: hbh, routing, rules, sar, slep, tcp or tunnel [default: all].
+    /// Only this service: hbh, routing, rules, s5066, sar, slep, tcp or tunnel [default: all].
     service: Option<Service>,
 
     /// Run this seed, or begin with this seed where there are more runs; hexadecimal with 0x.

@@ -13,6 +13,8 @@ use crate::Service;
 
 /// Seconds of a course before the calm.
 const SPANS: Range<f64> = 60.0..3_600.0;
+/// The rate of a medium whose senders keep their own pace.
+const AIR: f64 = 1e9;
 /// Events of a course.
 const EVENTS: Range<f64> = 5.0..250.0;
 /// Seconds of a stall.
@@ -146,7 +148,7 @@ impl Course {
             [0.6, 0.3, 0.5, 0.5, 0.3, 0.3].map(|share| on(share, 1.0) > 0.0);
         let (restarts, stalls, parts, replays, forges) =
             (on(0.5, 0.1), on(0.4, 0.06), on(0.4, 0.08), on(0.3, 0.1), on(0.3, 0.1));
-        let medium = Medium {
+        let mut medium = Medium {
             rate: log(rng, 2e3..1e7),
             delay: log(rng, 0.001..3.0),
             loss: if loses { log(rng, 0.005..0.5) } else { 0.0 },
@@ -156,6 +158,12 @@ impl Course {
             duplicates: if doubles { log(rng, 0.005..0.3) } else { 0.0 },
             skew: if skews { 200.0 } else { 0.0 },
         };
+
+        // Radio waves neither queue nor overtake.
+        if service == Service::S5066 {
+            let delay = medium.delay * 0.02;
+            medium = Medium { rate: AIR, delay, reorder: false, duplicates: 0.0, ..medium };
+        }
 
         let count = floor(log(rng, EVENTS));
         let mut at = Time::ZERO;

@@ -56,6 +56,10 @@ pub trait Cores {
     fn arrive(&mut self, now: Time, node: usize, from: usize, octets: &[u8]) -> Kept;
     /// A stranger, with an address of none of the nodes, sends octets to a node.
     fn forge(&mut self, now: Time, node: usize, octets: &[u8]);
+    /// A datagram that was sent to the node before reaches it once more.
+    fn replay(&mut self, now: Time, node: usize, from: usize, octets: &[u8]) -> Kept {
+        self.arrive(now, node, from, octets)
+    }
     /// Tells a node whether its datagram to one node arrives, for media with such reports.
     fn told(&mut self, _now: Time, _node: usize, _tag: u64, _has_arrived: bool) {}
     fn restart(&mut self, now: Time, node: usize, rng: Rng) -> Kept;
@@ -303,9 +307,10 @@ impl<C: Cores> Drive<'_, C> {
                 if !C::IS_OPEN || its.is_empty() || self.stalled[node] > self.now {
                     return Ok(());
                 }
-                let (from, to, octets) =
+                let (from, _, octets) =
                     its[choice(&mut Rng::stream(seed, "which"), its.len())].clone();
-                self.arrive(from, to, &octets)
+                self.is_touched[node] = true;
+                self.cores.replay(local, node, from, &octets)
             }
             Event::Restart(_) => {
                 // Both ends of a tunnel restart together.

@@ -16,8 +16,10 @@ mod hops;
 mod messages;
 mod network;
 mod offered;
+mod radio;
 mod routes;
 mod shrink;
+mod stations;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -44,6 +46,8 @@ pub enum Service {
     Routing,
     /// The table of rules that blocks flows.
     Rules,
+    /// Clients of STANAG 5066 nodes that share a frequency.
+    S5066,
     /// Messages by segmentation and reassembly.
     Sar,
     /// Streams over STANAG 5066.
@@ -56,8 +60,16 @@ pub enum Service {
 
 impl Service {
     /// All services.
-    pub const ALL: [Self; 7] =
-        [Self::Hbh, Self::Routing, Self::Rules, Self::Sar, Self::Slep, Self::Tcp, Self::Tunnel];
+    pub const ALL: [Self; 8] = [
+        Self::Hbh,
+        Self::Routing,
+        Self::Rules,
+        Self::S5066,
+        Self::Sar,
+        Self::Slep,
+        Self::Tcp,
+        Self::Tunnel,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -66,6 +78,7 @@ impl Service {
             Self::Hbh => "hbh",
             Self::Routing => "routing",
             Self::Rules => "rules",
+            Self::S5066 => "s5066",
             Self::Sar => "sar",
             Self::Slep => "slep",
             Self::Tcp => "tcp",
@@ -76,7 +89,7 @@ impl Service {
     fn nodes(self, rng: &mut Rng) -> usize {
         match self {
             Self::Hbh | Self::Routing | Self::Sar => 2 + course::choice(rng, 4),
-            Self::Slep | Self::Tcp => 2 + course::choice(rng, 2),
+            Self::S5066 | Self::Slep | Self::Tcp => 2 + course::choice(rng, 2),
             Self::Rules | Self::Tunnel => 2,
         }
     }
@@ -105,6 +118,7 @@ impl Course {
             Service::Hbh => drive::run(self, hops::Hops::new(self), until, trace),
             Service::Routing => drive::run(self, routes::Routes::new(self), until, trace),
             Service::Rules => drive::run(self, verdicts::Verdicts::new(self), until, trace),
+            Service::S5066 => drive::run(self, stations::Stations::new(self), until, trace),
             Service::Sar => drive::run(self, messages::Messages::new(self), until, trace),
             Service::Slep => drive::run(self, streams::Streams::new(self), until, trace),
             Service::Tcp => drive::run(self, connections::Connections::new(self), until, trace),

@@ -19,7 +19,7 @@ fn no_rule_is_broken_in_some_seeds() {
 /// Courses that broke a rule before the repair, with the events that were enough.
 #[test]
 fn courses_that_once_broke_a_rule_keep_it() {
-    let found: [(Service, u64, &[usize]); 13] = [
+    let found: [(Service, u64, &[usize]); 16] = [
         // A transfer of profile `seed` went on for ever: unsolicited reports counted as answers.
         (Service::Sar, 0x1_01fc, &[80, 82, 85, 86]),
         // A tunnel stopped: its queue had dropped a short packet, and the next one had to be cut.
@@ -51,6 +51,20 @@ fn courses_that_once_broke_a_rule_keep_it() {
         (Service::Routing, 0x10_0000_02d2, &[]),
         // OLSR kept the route to an address that its neighbour seemed to have on a second link.
         (Service::Routing, 0x10_0000_0309, &[2]),
+        // A U_PDU came twice: the warning after the end of a link counted for all of the transmission before it.
+        (Service::S5066, 79, &[4, 56]),
+        // A hard link was not probed in time: the node had not announced when.
+        (Service::S5066, 45, &[0, 3]),
+        // A node that owed an empty answer had given that up, and did not announce its own turn.
+        (
+            Service::S5066,
+            1033,
+            &[
+                0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                23, 26, 27, 32, 33, 39, 40, 41, 42, 43, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59,
+                62, 63,
+            ],
+        ),
     ];
     for (service, seed, events) in found {
         let course = Course::draw(service, seed).only(&events.iter().copied().collect());
