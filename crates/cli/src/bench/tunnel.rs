@@ -26,8 +26,10 @@ const PINGS: u32 = 300;
 const PING_LIMIT: f64 = 300.0;
 /// A stream is asked to be so many times as fast as by wireguard-go.
 const GAIN: f64 = 2.0;
+/// A figure of a turn.
+type Figure = fn(&Turn) -> f64;
 /// What a stream carries, and for what.
-const CARRIED: [(&str, Unit, fn(&Turn) -> f64); 2] = [
+const CARRIED: [(&str, Unit, Figure); 2] = [
     ("tcp", Unit::BitsPerSecond, |turn| turn.goodput),
     ("tcp per CPU", Unit::BitsPerCpuSecond, |turn| turn.bits_per_cpu),
 ];
@@ -73,10 +75,10 @@ pub fn run(
     let case = |case: &str, value, unit, limit| {
         print(Case { bench, case: case.to_owned(), value, unit, limit })
     };
-    let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
+    let of = |turns: &[Turn], field: Figure| median(turns.iter().map(field).collect());
     let plain = median(plain);
     let has_theirs = !theirs.is_empty();
-    let theirs_times = |field: fn(&Turn) -> f64| has_theirs.then(|| GAIN * of(&theirs, field));
+    let theirs_times = |field: Figure| has_theirs.then(|| GAIN * of(&theirs, field));
     for (what, unit, field) in CARRIED {
         case(&format!("{what} ours"), of(&ours, field), unit, theirs_times(field))?;
     }
