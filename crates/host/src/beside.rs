@@ -544,7 +544,7 @@ mod tests {
         assert!(is_change(16, [198, 51, 0, 0], 1) && is_change(24, [198, 51, 100, 0], 1));
         assert!(is_change(32, [198, 51, 100, 9], 1) && !is_change(24, [198, 51, 101, 0], 1));
         assert!(!is_change(1, [128, 0, 0, 0], 1), "a default route leads there anyway");
-        // Unless it takes the place of one by an uplink.
+        // A route by another interface is no change, unless it replaces a route by an uplink.
         assert!(!is_change(24, [198, 51, 100, 0], 1_000_000));
         let led = ["198.51.100.0/24".parse().unwrap()].into();
         beside.raise([("lo".to_owned(), led)].into());

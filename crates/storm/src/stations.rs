@@ -146,7 +146,7 @@ pub struct Stations {
     is_calm: bool,
     /// The last U_PDU between two clients of those in order, by priority.
     last: BTreeMap<(Place, Place, u8), usize>,
-    /// U_PDUs that nodes have confirmed, and that must still arrive.
+    /// U_PDUs confirmed by nodes but not delivered yet.
     owed: BTreeSet<usize>,
     /// Pairs of clients without a probe that has arrived.
     unproven: BTreeSet<(Place, Place)>,
@@ -264,7 +264,7 @@ impl Stations {
         self.leave(place);
     }
 
-    /// A client is bound no more: it hears of no outcome, and what it was confirmed to get it may not get.
+    /// A client is no longer bound: nobody tells it outcomes, and U_PDUs that its node confirmed may be lost.
     fn leave(&mut self, place: Place) {
         let seat = &mut self.stations[place.0].seats[place.1];
         seat.pending.clear();

@@ -24,11 +24,11 @@ const SECONDS: u32 = 9;
 const PINGS: u32 = 300;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 300.0;
-/// A stream is asked to be so many times as fast as by wireguard-go.
+/// The goal: so many times what wireguard-go carries.
 const GAIN: f64 = 2.0;
-/// A figure of a turn.
+/// Reads one figure from a turn.
 type Figure = fn(&Turn) -> f64;
-/// What a stream carries, and for what.
+/// The figures of a stream that are compared with wireguard-go, with their units.
 const CARRIED: [(&str, Unit, Figure); 2] = [
     ("tcp", Unit::BitsPerSecond, |turn| turn.goodput),
     ("tcp per CPU", Unit::BitsPerCpuSecond, |turn| turn.bits_per_cpu),

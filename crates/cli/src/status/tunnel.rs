@@ -137,7 +137,7 @@ fn routes(routes: &Value) -> String {
     }
 }
 
-/// One of several paths: its state, its ends, and what it carries.
+/// Describes one of several paths: state, both ends, quality, octets.
 fn one_path(path: &Value) -> String {
     let mut said = super::text(&path["state"]).into_owned();
     for (before, key) in [("by", "interface"), ("from", "local"), ("to", "endpoint")] {

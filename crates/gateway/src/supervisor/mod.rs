@@ -559,7 +559,7 @@ impl Supervisor {
     fn end(mut self) {
         self.notify.stopping();
         let status = self.status();
-        // Clients end first, while a server of this gateway still runs, because they take leave of it.
+        // Clients end first, while a server of this gateway still runs: they say goodbye to the server.
         for slot in self.slots.iter_mut().rev().filter(|slot| !slot.is_off()) {
             slot.stop();
             let is_left = self.pledge.as_ref().is_some_and(|it| it.has(slot.kind().name));

@@ -17,15 +17,15 @@ use crate::tcp::as_linux;
 
 /// Mbit/s of the flow.
 const GOODPUT: Metric = "goodput";
-/// Of the line, in Mbit/s.
+/// The rate of the line, in Mbit/s.
 const RATE: u64 = 1_000;
 /// netem's queue, in packets.
 const QUEUE: usize = 1_000;
-/// Of the cable, one way, beside what netem adds.
+/// The delay of the cable, one way; netem adds more.
 const CABLE: Duration = Duration::from_micros(100);
-/// As long as iperf3 runs unless told otherwise; nothing is left out of it.
+/// How long iperf3 runs by default. The first seconds count, too.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Octets of both hosts' buffers: more than a line of 1 Gbit/s has on its way here.
+/// Octets of both hosts' buffers: more than 1 Gbit/s times the longest round trip.
 const BUFFER: usize = 12 << 20;
 /// Octets of IPv4 and TCP headers.
 const HEADERS: usize = 40;
@@ -42,7 +42,7 @@ pub const CLAIM: Claim = Claim {
 /// A profile of vpn-bench.
 struct Profile {
     name: &'static str,
-    /// What netem adds one way at least and at most, in ms: even between both. It sends nothing before it came.
+    /// The least and the greatest delay that netem adds one way, in ms; delays between are equally likely.
     delay: [u32; 2],
     /// In per cent.
     loss: f64,

@@ -32,7 +32,7 @@ pub struct Reception {
     has_others: bool,
     /// Stations that sent frames to this node.
     heard: BTreeSet<Address>,
-    /// Stations that this node had a link with when they sent a frame: it may have taken frames of theirs.
+    /// Stations that sent a frame while a link to them was up: this node may have accepted their data.
     linked: BTreeSet<Address>,
     /// The announcements of our own layouts that stations made.
     introduced: BTreeMap<Address, Introduction>,
@@ -405,7 +405,8 @@ impl Node {
 
     /// Queues a warning, once for each type of frame (Annex C, section 3.12).
     fn warn(&mut self, to: Address, received: u8, reason: Reason) {
-        // The peer would send all of its transmission again, so nothing of that may have been taken.
+        // After this warning the peer sends its whole transmission again. If some frames were accepted, they would
+        // be accepted twice.
         let none_taken = |it: &Reception| it.is_whole && !it.linked.contains(&to);
         let none_taken = self.reception.as_ref().is_some_and(none_taken);
         // A call tells the peer as well. If it was heard and only its answer lost, a peer that took
