@@ -101,6 +101,7 @@ impl Config {
         let mut all = Vec::new();
         // With the first mark go packets that routes to networks behind devices must not lead.
         let (past, own) = (host::MARK.value(), firewall::MARK.value());
+        let target = firewall::TARGET.value();
         let mut add = |whom: &str, protocol, to: Option<IpAddr>, port, mark| {
             let to = to.map(|it| it.to_canonical());
             all.push(Call { whom: whom.to_owned(), peer: None, protocol, to, port, mark });
@@ -119,10 +120,10 @@ impl Config {
             let hosts = pep.allowed.iter().flatten().flat_map(|it| &it.to);
             let host = |to: &Prefix| Prefix::host(to.address()) == *to;
             for to in hosts.clone().filter(|to| host(to)) {
-                add("a target of [hfpep]", protocol::TCP, Some(to.address()), None, own);
+                add("a target of [hfpep]", protocol::TCP, Some(to.address()), None, target);
             }
             if pep.allowed.is_none() || hosts.clone().any(|to| !host(to)) {
-                add("targets of [hfpep]", protocol::TCP, None, None, own);
+                add("targets of [hfpep]", protocol::TCP, None, None, target);
             }
         }
         if let Some(sar) = &self.sar {

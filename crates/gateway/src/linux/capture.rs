@@ -20,7 +20,7 @@ use host::nft::{self, Told};
 use host::numbers::Mark;
 use host::{Fault, Observer, Owner};
 
-use super::firewall::MARK as OWN;
+use super::firewall::{MARK as OWN, TARGET};
 use super::led::{BEHIND, CAPTURED, Led, pass_others};
 
 /// Name of the table that goes with its process; diverted connections have another table.
@@ -112,7 +112,7 @@ impl Plan {
         ];
         orders.extend(passes(TABLE));
         orders.extend([
-            add(TABLE, "output", &format!("meta mark {OWN:#x} accept")),
+            add(TABLE, "output", &format!("meta mark {{ {OWN:#x}, {TARGET:#x} }} accept")),
             // Routing has lost the rule for marked packets: they would leave past us.
             chain(TABLE, "guard", "filter", "postrouting priority mangle"),
             add(
@@ -137,7 +137,11 @@ impl Plan {
         orders.extend(passes(table));
         orders.extend([
             add(table, "prerouting", &format!("meta mark {MARK:#x} accept")),
-            add(table, "output", &format!("meta mark {{ {OWN:#x}, {MARK:#x} }} accept")),
+            add(
+                table,
+                "output",
+                &format!("meta mark {{ {OWN:#x}, {TARGET:#x}, {MARK:#x} }} accept"),
+            ),
             // Because of this rule, which no packet reaches, the kernel puts fragments together: fragments have no ports.
             format!("add chain {FAMILY} {table} whole"),
             add(table, "whole", "meta l4proto udp tproxy to :9"),
@@ -224,7 +228,7 @@ mod tests {
             "add chain inet trackway_carry output { type route hook output priority mangle; policy accept; }",
             "add rule inet trackway_carry prerouting meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_carry output meta mark & 0xfffffffe == 0x74727064 accept",
-            "add rule inet trackway_carry output meta mark 0x7472776b accept",
+            "add rule inet trackway_carry output meta mark { 0x7472776b, 0x74727074 } accept",
             "add chain inet trackway_carry guard { type filter hook postrouting priority mangle; policy accept; }",
             "add rule inet trackway_carry guard meta mark 0x74727361 oifname != \"lo\" counter drop",
             "add set inet trackway_carry far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
@@ -240,7 +244,7 @@ mod tests {
             "add rule inet trackway_sar prerouting meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_sar output meta mark & 0xfffffffe == 0x74727064 accept",
             "add rule inet trackway_sar prerouting meta mark 0x74727361 accept",
-            "add rule inet trackway_sar output meta mark { 0x7472776b, 0x74727361 } accept",
+            "add rule inet trackway_sar output meta mark { 0x7472776b, 0x74727074, 0x74727361 } accept",
             "add chain inet trackway_sar whole",
             "add rule inet trackway_sar whole meta l4proto udp tproxy to :9",
             "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",

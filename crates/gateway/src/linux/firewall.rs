@@ -19,6 +19,8 @@ use host::numbers::Mark;
 
 /// Mark of the packets that come from us: never intercepted.
 pub const MARK: Mark = Mark(0x776b);
+/// Mark of packets to targets that the far ends of HF-PEP ask for.
+pub const TARGET: Mark = Mark(0x7074);
 
 /// What the kernel must have for the table.
 const NEEDS: &str = "Linux 5.16 or newer with NFT_FWD_NETDEV and NETFILTER_EGRESS, and nftables 1.0.1 \

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use host::numbers::Mark;
 use host::timewait::LED;
 use nix::errno::Errno;
 use nix::libc::linger;
@@ -12,17 +13,9 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-use super::firewall::MARK;
+use super::firewall::{MARK, TARGET};
 
-/// Begins to connect, without waiting for the outcome.
-///
-/// # Errors
-/// When it fails at once.
-pub(crate) fn start_connecting(to: SocketAddr) -> io::Result<TcpStream> {
-    start_connecting_with(to, |_| Ok(()))
-}
-
-/// The same with a socket that was prepared.
+/// Begins to connect a prepared socket, without waiting for the outcome.
 ///
 /// # Errors
 /// When it fails at once.
@@ -30,19 +23,24 @@ pub(crate) fn start_connecting_with(
     to: SocketAddr,
     prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
 ) -> io::Result<TcpStream> {
-    let socket = open(to)?;
+    let socket = open(to, MARK)?;
     prepare(&socket)?;
     finish(socket, to)
 }
 
-/// Begins to connect from an address that need not be this host's: [`super::divert`] brings the answers back.
-/// If its port is taken or below 1024, the kernel chooses another port.
+/// Begins to connect to a target, from an address of this host or from `source`, which need not be this host's:
+/// [`super::divert`] brings the answers back. If its port is taken or below 1024, the kernel chooses another port.
 ///
 /// # Errors
 /// When the right to borrow addresses is missing, or it fails at once.
-pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = open(to)?;
-    borrow(&socket, from)?;
+pub(crate) fn start_connecting_to_target(
+    source: Option<SocketAddr>,
+    to: SocketAddr,
+) -> io::Result<TcpStream> {
+    let socket = open(to, TARGET)?;
+    if let Some(source) = source {
+        borrow(&socket, source)?;
+    }
     finish(socket, to)
 }
 
@@ -101,10 +99,10 @@ pub(crate) fn borrow(socket: &OwnedFd, from: SocketAddr) -> io::Result<()> {
     }
 }
 
-fn open(to: SocketAddr) -> io::Result<OwnedFd> {
+fn open(to: SocketAddr, mark: Mark) -> io::Result<OwnedFd> {
     let socket = socket(family(to), SockType::Stream, flags(), None)?;
     // Without the right to mark, nothing of ours diverts connections either.
-    let _ = setsockopt(&socket, sockopt::Mark, &MARK.value());
+    let _ = setsockopt(&socket, sockopt::Mark, &mark.value());
     Ok(socket)
 }
 

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use host::numbers::Mark;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockType, SockaddrIn, SockaddrIn6, SockaddrStorage, bind,
     connect, recvmsg, setsockopt, socket, sockopt,
 };
 
-use super::firewall::MARK;
+use super::firewall::{MARK, TARGET};
 use super::tcp::{borrow, family, flags};
 
 /// A socket at an address of this host.
@@ -25,17 +26,7 @@ pub(crate) fn open(at: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(socket))
 }
 
-/// A connected socket: sends to one address, and receives from this address only.
-///
-/// # Errors
-/// When there is no way to it, or no descriptor.
-pub(crate) fn open_towards(to: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = marked(to)?;
-    connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
-    Ok(UdpSocket::from(socket))
-}
-
-/// The same with this firewall mark, or none.
+/// A connected socket with this firewall mark, or none: sends to one address, and receives from this address only.
 ///
 /// # Errors
 /// When there is no way to it, no descriptor, or the right to mark is missing.
@@ -48,15 +39,17 @@ pub(crate) fn open_towards_with(to: SocketAddr, mark: Option<u32>) -> io::Result
     Ok(UdpSocket::from(socket))
 }
 
-/// A connected socket with an address that need not be this host's: [`super::divert`] brings the answers back. If the
-/// port is taken or below 1024, the kernel chooses another port. No second socket may have both addresses: the kernel
-/// would give its datagrams to either.
+/// A socket connected to a target, with an address of this host or with `source`, which need not be this host's:
+/// [`super::divert`] brings the answers back. If the port is taken or below 1024, the kernel chooses another port. No
+/// second socket may have both addresses: the kernel would give its datagrams to either.
 ///
 /// # Errors
 /// When the right to borrow addresses is missing, or there is no way or descriptor.
-pub(crate) fn open_from(from: SocketAddr, to: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = marked(to)?;
-    borrow(&socket, from)?;
+pub(crate) fn open_to_target(source: Option<SocketAddr>, to: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = marked(to, TARGET)?;
+    if let Some(source) = source {
+        borrow(&socket, source)?;
+    }
     connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
     Ok(UdpSocket::from(socket))
 }
@@ -67,7 +60,7 @@ pub(crate) fn open_from(from: SocketAddr, to: SocketAddr) -> io::Result<UdpSocke
 /// # Errors
 /// When the right to borrow addresses is missing, or there is no way.
 pub(crate) fn send_from(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
-    let socket = marked(to)?;
+    let socket = marked(to, MARK)?;
     setsockopt(&socket, sockopt::IpTransparent, &true)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
     bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
@@ -134,9 +127,9 @@ fn address_of(name: &SockaddrStorage) -> Option<SocketAddr> {
     name.as_sockaddr_in6().map(|v6| SocketAddr::from((v6.ip(), v6.port())))
 }
 
-fn marked(to: SocketAddr) -> io::Result<OwnedFd> {
+fn marked(to: SocketAddr, mark: Mark) -> io::Result<OwnedFd> {
     let socket = socket(family(to), SockType::Datagram, flags(), None)?;
     // Without the right to mark, nothing of ours diverts anything either.
-    let _ = setsockopt(&socket, sockopt::Mark, &MARK.value());
+    let _ = setsockopt(&socket, sockopt::Mark, &mark.value());
     Ok(socket)
 }

@@ -1,6 +1,7 @@
 //! Tests TCP of unmodified programs over the radio by HF-PEP.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -124,22 +125,34 @@ fn connections_keep_their_addresses_and_both_directions_end_by_themselves() {
     assert!(wait_until(SOON, is_over), "{}\n{}", net.status(0), net.status(1));
 }
 
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn what_came_by_radio_for_private_targets_follows_no_default_route() {
+/// A client asks by radio for a private target, to which only the default route of the far host leads. The far gateway
+/// has this configuration.
+fn expect_no_default_route(config: &str) {
     let mut net = Net::with_radio(FAST);
     net.addresses();
+    let [client, far] = net.hosts.clone();
+    // What leaves the far host, which has both ends of its cable.
+    let script = net.nets.folder().join("watch");
+    fs::write(
+        &script,
+        "add table netdev watch { counter left { }; chain in { type filter hook ingress device lan1 priority 0; ip \
+         daddr 10.60.0.0/24 counter name left; }; }",
+    )
+    .unwrap();
+    net.nets.run(&far, &format!("nft -f {}", script.display()));
+    let has_left =
+        |net: &Net| !net.nets.run(&far, "nft list counter netdev watch left").contains("packets 0");
     net.start_gateway(0, &pep(0).replace("to = [", "to = [\"10.60.0.0/24\", "));
-    net.start_gateway(1, &pep(1));
+    net.start_gateway(1, config);
     for host in [0, 1] {
         net.expect_state(host, "hfpep", "bound");
     }
-    let [client, far] = net.hosts.clone();
     // As if a router were there.
     net.nets.run(&far, "ip neigh replace 10.60.0.2 lladdr 02:00:00:00:00:01 dev lan0");
     let to: SocketAddr = "10.60.0.2:7".parse().unwrap();
-    let _client = net.nets.within(&client, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
+    let ask = || net.nets.within(&client, || TcpStream::connect_timeout(&to, PATIENCE).unwrap());
 
+    let _asked = ask();
     let is_told = wait_until(2 * SOON, || {
         net.status(1)["faults"]
             .to_string()
@@ -148,6 +161,25 @@ fn what_came_by_radio_for_private_targets_follows_no_default_route() {
 
     assert!(is_told, "{}", net.status(1));
     assert!(net.status(1)["hfpep_packets_in_clear"].as_u64() > Some(0));
+    assert!(!has_left(&net), "{}", net.status(1));
+    // A route that somebody has for the network is meant.
+    net.nets.run(&far, "ip route add 10.60.0.0/24 dev lan0");
+    net.nets.run(&far, "ip neigh replace 10.60.0.2 lladdr 02:00:00:00:00:01 dev lan0");
+    let _again = ask();
+    assert!(wait_until(2 * SOON, || has_left(&net)), "{}", net.status(1));
+    net.expect_state(1, "hfpep", "bound");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_came_by_radio_for_private_targets_follows_no_default_route() {
+    expect_no_default_route(&pep(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn in_shore_mode_it_does_not_either() {
+    expect_no_default_route("[hfpep]\nmode = \"shore\"\n");
 }
 
 #[test]

@@ -32,7 +32,7 @@ use host::numbers::Mark;
 use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
 
-use super::super::firewall::MARK as OWN;
+use super::super::firewall::{MARK as OWN, TARGET};
 use super::super::led::{BEHIND, DIVERTED, has_mark, pass_others};
 
 /// Mark by which routing leads packets to this host.
@@ -105,21 +105,26 @@ pub(crate) enum Fate {
     Split([u16; 2]),
 }
 
-/// The content of the table that stays, where nothing is diverted and targets are reached in our own name. `bearer` is
-/// the port at which other gateways reach us.
-///
-/// Private targets may lie behind a default route, as in most networks on shore; and other connections of ours, as to a
-/// node, have the same mark.
-pub(crate) fn on_shore(bearer: Option<u16>) -> Content {
-    let but_bearer = bearer.map(|port| format!(" th sport != {port}")).unwrap_or_default();
-    let which =
-        format!("meta mark {OWN:#x} meta l4proto {{ tcp, udp }} fib saddr type local{but_bearer}");
+/// The content of the table that stays, where nothing is diverted and targets are reached in our own name. `is_by_radio`
+/// says whether connections come by radio.
+pub(crate) fn on_shore(is_by_radio: bool) -> Content {
     Content {
         undropped: "what comes for targets of a network that is gone leaves in clear",
         needs: super::NEEDS,
-        carried: Some(Carried { hook: "postrouting", which, is_secret: false }),
+        carried: Some(carried(is_by_radio)),
         ..Content::default()
     }
+}
+
+/// Answers to clients here, and what other gateways' clients send to targets here.
+fn carried(is_by_radio: bool) -> Carried {
+    let which = has_one_of(&[timewait::LED, REFUSED, TARGET]);
+    Carried { hook: "postrouting", which, is_secret: is_by_radio }
+}
+
+/// The condition for packets with one of these marks.
+fn has_one_of(marks: &[Mark]) -> String {
+    format!("meta mark {{ {} }}", listed(marks.iter().map(|mark| format!("{mark:#x}"))))
 }
 
 /// A version of IP.
@@ -206,18 +211,12 @@ impl Plan {
         let table = Table::Shut;
         let mut orders = self.base(table);
         orders.extend(self.deciding(table));
-        let marked = |marks: &[Mark]| {
-            format!("meta mark {{ {} }}", listed(marks.iter().map(|mark| format!("{mark:#x}"))))
-        };
-        let ours = marked(&[timewait::LED, REFUSED]);
-        // Answers to clients here, and what other gateways' clients send to targets here.
-        let borrowed =
-            format!("{} fib saddr type != local", marked(&[timewait::LED, REFUSED, OWN]));
         if !self.interfaces.is_empty() {
             orders.push(table.chain(GUARD, "filter", "postrouting priority mangle"));
             let by: BTreeSet<_> =
                 self.interfaces.iter().cloned().chain([LOOPBACK.to_owned()]).collect();
             let by = interfaces(&by);
+            let ours = has_one_of(&[timewait::LED, REFUSED]);
             let answers = format!("{ours} oifname != {{ {by} }} {DROP}");
             orders.push(table.add(GUARD, &answers));
         }
@@ -226,11 +225,7 @@ impl Plan {
             inherited: VERSIONS.iter().map(|version| format!("plain{}", version.digit)).collect(),
             undropped: "connections leave in clear while HF-PEP stands still",
             needs: super::NEEDS,
-            carried: Some(Carried {
-                hook: "postrouting",
-                which: borrowed,
-                is_secret: self.is_by_radio,
-            }),
+            carried: Some(carried(self.is_by_radio)),
         }
     }
 
@@ -275,7 +270,7 @@ impl Plan {
                 orders.push(Table::Diverting.add(
                     ERRORS,
                     &format!(
-                        "meta l4proto {transport} meta mark {OWN:#x} fib saddr type != local update \
+                        "meta l4proto {transport} meta mark {TARGET:#x} fib saddr type != local update \
                          @{set}{digit} {{ {name} saddr . @nh,{ports},16 }}"
                     ),
                 ));
@@ -402,8 +397,8 @@ impl Plan {
         let mut rules: Vec<String> = pass_others(&DIVERTED).collect();
         match table {
             Table::Shut => {
-                let ours = [OWN, REFUSED, timewait::LED].map(|mark| format!("{mark:#x}"));
-                rules.extend([is_led(), format!("meta mark {{ {} }} accept", listed(ours))]);
+                let ours = has_one_of(&[OWN, TARGET, REFUSED, timewait::LED]);
+                rules.extend([is_led(), format!("{ours} accept")]);
             }
             Table::Diverting => rules.extend(borrowed()),
         }
@@ -429,9 +424,9 @@ fn borrowed() -> Vec<String> {
     for (transport, set) in [("udp", "lent"), ("tcp", "borrowed")] {
         rules.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
             let end = format!("{{ {name} saddr . {transport} sport }}");
-            format!("meta mark {OWN:#x} fib saddr type != local update @{set}{digit} {end}")
+            format!("meta mark {TARGET:#x} fib saddr type != local update @{set}{digit} {end}")
         }));
-        rules.push(format!("meta l4proto {transport} meta mark {OWN:#x} accept"));
+        rules.push(format!("meta l4proto {transport} {} accept", has_one_of(&[OWN, TARGET])));
         rules.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
             let which = format!("{name} daddr . {transport} dport @{set}{digit}");
             format!("{which} meta mark set {MARK:#x} accept")

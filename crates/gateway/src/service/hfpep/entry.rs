@@ -194,8 +194,7 @@ impl Entry {
             Some(wall) => wall,
             None => Kept::open_besides(&self.observer, Owner::HfPep, BTreeSet::new())?,
         };
-        let bearer = config.bearer.listen.map(|at| at.port());
-        self.wall.insert(wall).reconciler().fence(on_shore(bearer));
+        self.wall.insert(wall).reconciler().fence(on_shore(config.server.is_some()));
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! Connections that other ends ask for.
 
-use std::io;
 use std::net::SocketAddr;
 
 use base::counter::Counters as Counted;
@@ -14,7 +13,7 @@ use super::connection::{Stage, reason_of};
 use super::termination::Termination;
 use super::wire::{Parties, Wire};
 use crate::ends::End;
-use crate::linux::tcp::{start_connecting, start_connecting_from};
+use crate::linux::tcp::start_connecting_to_target;
 use crate::service::complaints::{Complaints, Subject};
 use crate::tls::Failure;
 
@@ -83,11 +82,7 @@ impl Targets {
             (Target::Address { destination, .. }, None) => (*destination, None),
             (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
         };
-        let stream = match source {
-            Some(source) => start_connecting_from(source, to),
-            None => start_connecting(to),
-        };
-        let stream = stream.map_err(|error: io::Error| {
+        let stream = start_connecting_to_target(source, to).map_err(|error| {
             self.fail();
             reason_of(&error)
         })?;

@@ -28,7 +28,7 @@ use super::wire::is_passing;
 use crate::config::HfPep;
 use crate::config::hfpep::{Far, Transport};
 use crate::ends::End;
-use crate::linux::udp::{open, open_from, open_towards};
+use crate::linux::udp::{open, open_to_target};
 
 /// Datagrams taken from a socket before others have their turn.
 const READS: usize = 64;
@@ -170,14 +170,14 @@ impl Udp {
         to: SocketAddr,
     ) -> io::Result<()> {
         let borrows = source.map(|source| (source, to));
-        let socket = match borrows {
-            None => open_towards(to)?,
+        let mut source = source;
+        if let Some(source) = &mut source
+            && self.borrowed.contains(&(*source, to))
+        {
             // The kernel could not tell whose the answers are.
-            Some((source, _)) if borrows.is_some_and(|ends| self.borrowed.contains(&ends)) => {
-                open_from(SocketAddr::new(source.ip(), 0), to)?
-            }
-            Some((source, _)) => open_from(source, to)?,
-        };
+            source.set_port(0);
+        }
+        let socket = open_to_target(source, to)?;
         self.epoll
             .add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, Ready::Target(flow).data()))?;
         let borrows = borrows.filter(|ends| self.borrowed.insert(*ends));

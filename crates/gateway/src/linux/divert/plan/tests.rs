@@ -121,14 +121,14 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
         [
             "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark { 0x74727065, 0x74727066 } accept",
-            "meta mark 0x7472776b fib saddr type != local update @lent4 { ip saddr . udp sport }",
-            "meta mark 0x7472776b fib saddr type != local update @lent6 { ip6 saddr . udp sport }",
-            "meta l4proto udp meta mark 0x7472776b accept",
+            "meta mark 0x74727074 fib saddr type != local update @lent4 { ip saddr . udp sport }",
+            "meta mark 0x74727074 fib saddr type != local update @lent6 { ip6 saddr . udp sport }",
+            "meta l4proto udp meta mark { 0x7472776b, 0x74727074 } accept",
             "ip daddr . udp dport @lent4 meta mark set 0x74727064 accept",
             "ip6 daddr . udp dport @lent6 meta mark set 0x74727064 accept",
-            "meta mark 0x7472776b fib saddr type != local update @borrowed4 { ip saddr . tcp sport }",
-            "meta mark 0x7472776b fib saddr type != local update @borrowed6 { ip6 saddr . tcp sport }",
-            "meta l4proto tcp meta mark 0x7472776b accept",
+            "meta mark 0x74727074 fib saddr type != local update @borrowed4 { ip saddr . tcp sport }",
+            "meta mark 0x74727074 fib saddr type != local update @borrowed6 { ip6 saddr . tcp sport }",
+            "meta l4proto tcp meta mark { 0x7472776b, 0x74727074 } accept",
             "ip daddr . tcp dport @borrowed4 meta mark set 0x74727064 accept",
             "ip6 daddr . tcp dport @borrowed6 meta mark set 0x74727064 accept",
             "meta l4proto != tcp accept",
@@ -179,7 +179,7 @@ fn the_table_that_stays_drops_by_the_same_rules_what_does_not_go_by_ip() {
         [
             "meta mark & 0xffffffff == 0x74727361 accept",
             "meta mark & 0xfffffffe == 0x74727064 accept",
-            "meta mark { 0x7472776b, 0x74727066, 0x74727061 } accept",
+            "meta mark { 0x7472776b, 0x74727074, 0x74727066, 0x74727061 } accept",
             "meta l4proto != tcp accept",
             "ip daddr { 10.9.0.0/16 } goto leaving4",
         ]
@@ -259,7 +259,7 @@ fn errors_of_this_host_are_told_by_the_packet_that_they_are_about() {
     for order in [
         "add set inet trackway answered4 { typeof ip saddr . @th,224,16; size 65536; flags dynamic,timeout; \
          timeout 1d; }",
-        "add rule inet trackway errors meta l4proto tcp meta mark 0x7472776b fib saddr type != local update \
+        "add rule inet trackway errors meta l4proto tcp meta mark 0x74727074 fib saddr type != local update \
          @answered4 { ip saddr . @nh,160,16 }",
         "add rule inet trackway errors icmp type { destination-unreachable, time-exceeded, parameter-problem } \
          @th,136,8 6 ip daddr . @th,224,16 @answered4 meta mark set 0x74727064 accept",
