@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use base::time::Time;
 use host::nft::{self, Told};
-use host::{Fault, Observer, Owner};
+use host::{Fault, Kept, Observer, Owner};
 use nix::libc;
 use rules::Counters;
 use tracing::warn;
@@ -72,12 +72,22 @@ impl Diversion {
     /// # Errors
     /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
-        // Until the table is another, packets to the former networks are marked. Rules for a version of IP without
-        // diverted connections do no harm: no packet has the mark.
-        self.led.follow(&[&plan.networks[..], &self.plan.networks].concat())?;
+        // Until the table is another, packets to the former networks are marked, and existing connections need the
+        // rules also without networks. Rules for a version of IP without diverted connections do no harm: no packet has
+        // the mark.
+        if !plan.networks.is_empty() {
+            self.led.follow(&[&plan.networks[..], &self.plan.networks].concat())?;
+        }
         self.led.change(plan.shut(), &plan.follow(&self.plan))?;
         self.plan = plan;
         Ok(())
+    }
+
+    /// Diverts nothing any more, and returns what keeps the table that stays.
+    pub(crate) fn end(self) -> Kept {
+        let kept = self.led.end();
+        host::timewait::forget();
+        kept
     }
 
     /// Whether any SYN is held.

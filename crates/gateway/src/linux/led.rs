@@ -26,6 +26,7 @@ use host::routes::{NextHop, Packets, Routes, probes};
 use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use tracing::warn;
 
 /// Networks, and rules of one version of IP, that are tried at most after a change of the host.
 const TRIED: usize = 32;
@@ -120,6 +121,16 @@ impl Led {
         };
         led.try_lead();
         Ok(led)
+    }
+
+    /// Leads nothing any more, and returns what keeps the table that stays.
+    pub(crate) fn end(self) -> Kept {
+        let Self { table, mut kept, .. } = self;
+        drop(table);
+        if let Err(why) = kept.reconciler().follow_besides(BTreeSet::new()) {
+            warn!(why = %format!("{why:#}"), "rules of a diversion that has ended are not removed");
+        }
+        kept
     }
 
     /// Leads packets to these networks here from now on.

@@ -246,64 +246,101 @@ fn answers_to_a_client_of_a_network_that_is_gone_do_not_leave_in_clear() {
     assert_eq!([0, 1].map(|gateway| in_clear(&net, gateway)), [0, 0]);
 }
 
-#[test]
-#[ignore = "needs root: run by ./test"]
-fn what_clients_send_to_a_target_of_a_network_that_is_gone_does_not_leave_in_clear() {
-    let mut net = net();
-    let far = net.sites.gateways[1].clone();
-    net.nets.run(&far, "ip route add default via 192.0.2.1");
-    for gateway in [0, 1] {
-        net.start(gateway, &format!("[hfpep]\n{}", bearer(gateway, "192.0.2.")));
-    }
-    net.expect_spares();
-    let (mut here, mut there) = net.pair(&net.listen(7));
+/// A far gateway that takes connections from the near one.
+const SHORE: &str = "[hfpep]\nmode = \"shore\"\n[hfpep.bearer]\nlisten = \"192.0.2.2:5099\"\nfrom = [\"192.0.2.1/32\"]\n";
+
+/// What a client has sent to a target does not leave by the default route of the far gateway while the target's network
+/// is gone.
+fn expect_wall(net: &Net, here: &mut TcpStream, there: &mut TcpStream) {
+    let far = &net.sites.gateways[1];
+    net.nets.run(far, "ip route add default via 192.0.2.1");
     // Comes to the near gateway from the far one.
     let watch =
         WATCH.replace("ip daddr 10.0.0.0/8", "ip daddr 10.2.0.0/16").replace("watch", "back");
     fs::write(net.nets.folder().join("back"), watch).unwrap();
     let script = net.nets.folder().join("back").display().to_string();
     net.nets.run(&net.sites.gateways[0], &format!("nft -f {script}"));
+    let knows = || net.nets.run(far, "nft list chain inet trackway_hfpep gone").contains("wan");
+    assert!(wait_until(SOON, knows), "{}", net.nets.run(far, "nft list ruleset"));
 
-    net.nets.run(&far, "ip link set lan down");
+    net.nets.run(far, "ip link set lan down");
     here.write_all(b"more").unwrap();
     net.expect(1, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
     net.expect(1, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
-    net.nets.run(&far, "ip link set lan up");
+    net.nets.run(far, "ip link set lan up");
 
     there.read_exact(&mut [0; 4]).unwrap();
-    exchange(&mut here, &mut there);
-    assert_eq!(counted(&net, 0, "back clear"), 0);
+    exchange(here, there);
+    assert_eq!(counted(net, 0, "back clear"), 0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_clients_send_to_a_target_of_a_network_that_is_gone_does_not_leave_in_clear() {
+    let mut net = net();
+    for gateway in [0, 1] {
+        net.start(gateway, &format!("[hfpep]\n{}", bearer(gateway, "192.0.2.")));
+    }
+    net.expect_spares();
+    let (mut here, mut there) = net.pair(&net.listen(7));
+
+    expect_wall(&net, &mut here, &mut there);
 }
 
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn what_a_shore_gateway_sends_to_a_target_of_a_network_that_is_gone_does_not_leave_in_clear() {
     let mut net = net();
-    let far = net.sites.gateways[1].clone();
-    net.nets.run(&far, "ip route add default via 192.0.2.1");
     net.start(0, &format!("[hfpep]\n{}", bearer(0, "192.0.2.")));
-    let shore = "[hfpep]\nmode = \"shore\"\n[hfpep.bearer]\nlisten = \"192.0.2.2:5099\"\nfrom = [\"192.0.2.1/32\"]\n";
-    net.start(1, shore);
+    net.start(1, SHORE);
     let (mut here, mut there) = net.pair(&net.listen(7));
-    // Comes to the near gateway from the far one.
-    let watch =
-        WATCH.replace("ip daddr 10.0.0.0/8", "ip daddr 10.2.0.0/16").replace("watch", "back");
-    fs::write(net.nets.folder().join("back"), watch).unwrap();
-    let script = net.nets.folder().join("back").display().to_string();
-    net.nets.run(&net.sites.gateways[0], &format!("nft -f {script}"));
 
-    net.nets.run(&far, "ip link set lan down");
-    here.write_all(b"more").unwrap();
-    net.expect(1, "what was dropped", |status| status["hfpep_packets_in_clear"].as_u64() > Some(0));
-    net.expect(1, "a fault", |status| status["faults"].to_string().contains("dropped-in-clear"));
-    net.nets.run(&far, "ip link set lan up");
+    expect_wall(&net, &mut here, &mut there);
 
-    there.read_exact(&mut [0; 4]).unwrap();
-    exchange(&mut here, &mut there);
-    assert_eq!(counted(&net, 0, "back clear"), 0);
     let (code, said) = net.gateway(1).stop();
-    let left = net.nets.run(&far, "nft list tables");
+    let left = net.nets.run(&net.sites.gateways[1], "nft list tables");
     assert_eq!((code, left.contains("trackway_hfpep")), (Some(0), false), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn after_a_reload_to_shore_mode_the_diversion_goes_with_the_last_connection() {
+    let mut net = net();
+    for gateway in [0, 1] {
+        net.start(gateway, &format!("[hfpep]\n{}", bearer(gateway, "192.0.2.")));
+    }
+    net.expect_spares();
+    let listener = net.listen(7);
+    let (mut here, mut there) = net.pair(&listener);
+    let far = net.sites.gateways[1].clone();
+    let reload = |config: &str| {
+        fs::write(net.nets.folder().join("1.toml"), config).unwrap();
+        net.nets.run(&far, &format!("{TRACKWAY} reload"));
+    };
+    let is_diverted = || {
+        (net.nets.run(&far, "nft list tables") + "\n").contains("inet trackway\n")
+            && net.nets.run(&far, "ip rule").contains("29810")
+    };
+
+    // Both times what is there goes on, and what is new comes in the gateway's own name.
+    for config in [SHORE.to_owned(), format!("{SHORE}spare = 1\n")] {
+        reload(&config);
+        exchange(&mut here, &mut there);
+        let (_client, server) = net.pair(&listener);
+        assert_eq!(server.peer_addr().unwrap().ip().to_string(), "10.2.0.1");
+    }
+    assert!(is_diverted(), "{}", net.nets.run(&far, "nft list ruleset"));
+    drop((here, there));
+    assert!(wait_until(SOON, || !is_diverted()), "{}", net.status(1));
+
+    let (mut here, mut there) = net.pair(&listener);
+    expect_wall(&net, &mut here, &mut there);
+    // And back again.
+    reload(&format!("[hfpep]\n{}", bearer(1, "192.0.2.")));
+    exchange(&mut here, &mut there);
+    assert!(wait_until(SOON, is_diverted), "{}", net.nets.run(&far, "nft list ruleset"));
+    let (_client, server) = net.pair(&listener);
+    assert_eq!(server.peer_addr().unwrap().ip().to_string(), CLIENT);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use rules::{Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
 
 use super::gate::Gate;
-use crate::config::hfpep::{Far, Mode, Peer, Transport};
+use crate::config::hfpep::{Far, Peer, Transport};
 use crate::config::{HfPep, NO_RULE};
 use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn, on_shore};
 use crate::linux::tcp::start_listening;
@@ -34,7 +34,7 @@ const ACCEPTS: usize = 64;
 pub struct Entry {
     observer: Arc<Observer>,
     diversion: Option<Diversion>,
-    /// In shore mode, without a diversion: keeps packets to targets whose network is gone from leaving in clear.
+    /// Without a diversion: keeps packets to targets whose network is gone from leaving in clear.
     wall: Option<Kept>,
     /// Where SYNs wait, if a rule holds any.
     hold: Option<Hold>,
@@ -183,8 +183,23 @@ impl Entry {
         Ok(arrived)
     }
 
+    /// Ends the diversion when the configuration has no peer any more and no connection is left that may need it.
+    ///
+    /// # Errors
+    /// As [`Self::follow`].
+    pub fn settle(&mut self, config: &HfPep, is_idle: bool) -> anyhow::Result<()> {
+        if !is_idle || !self.deciding.peers.is_empty() {
+            return Ok(());
+        }
+        let Some(diversion) = self.diversion.take() else { return Ok(()) };
+        self.wall = Some(diversion.end());
+        self.hold = None;
+        self.listeners.retain(|listener| listener.at.is_some());
+        self.follow_wall(config)
+    }
+
     fn follow_wall(&mut self, config: &HfPep) -> anyhow::Result<()> {
-        if config.mode != Mode::Shore || self.diversion.is_some() {
+        if !config.has_targets() || self.diversion.is_some() {
             if self.wall.take().is_some() && self.diversion.is_none() {
                 host::give_up(Owner::HfPep);
             }

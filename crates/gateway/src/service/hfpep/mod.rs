@@ -987,7 +987,11 @@ impl Driver for Pep {
                 break;
             }
         }
-        Ok(())
+        let is_idle = self.connections.len() + self.fast.len() + self.held.len() == 0
+            && self.handshakes.len() == 0
+            && self.partings.next_timeout().is_none()
+            && !self.udp.borrows();
+        self.entry.settle(&self.config, is_idle)
     }
 
     fn next_timeout(&mut self) -> Option<Time> {

@@ -150,6 +150,11 @@ impl Udp {
         &self.counters
     }
 
+    /// Whether any socket has a borrowed address.
+    pub fn borrows(&self) -> bool {
+        !self.borrowed.is_empty()
+    }
+
     /// A flow is no more.
     pub fn end(&mut self, flow: FlowId) {
         if let Some(Socket { borrows: Some(ends), .. }) = self.sockets.remove(&flow) {
