@@ -75,6 +75,8 @@ pub struct Config {
     pub tls: Vec<TlsProfile>,
     /// Numbers that identify our objects to the kernel.
     pub numbers: Numbers,
+    /// Networks next to this host, also while no interface has them.
+    pub networks: BTreeSet<Prefix>,
     /// The process.
     pub process: Process,
     /// What is allowed and probably not meant.
@@ -236,13 +238,19 @@ impl Config {
         let gre = gre::read(root);
         let rules = rules::read(root, profiles, hf_pep.as_ref().ok().and_then(Option::as_ref));
         let process = Process::read(root);
-        let numbers = optional(root, "host", |section| {
+        let host = optional(root, "host", |section| {
             let mut numbers = Numbers::default();
-            section.apply(&numbers::PARAMETERS, &mut numbers)?;
-            numbers.fault().map_or(Ok(numbers), |why| Err(section.complain(why)))
+            let applied = section.apply(&numbers::PARAMETERS, &mut numbers);
+            let networks = values(section, "networks", ipclient::network)?;
+            applied?;
+            match numbers.fault() {
+                Some(why) => Err(section.complain(why)),
+                None => Ok((numbers, networks.into_iter().collect())),
+            }
         });
         moved?;
         names?;
+        let (numbers, networks) = host?.unwrap_or_default();
         let (rules, mut warnings) = rules?;
         let mut config = Self {
             hbh: hbh?,
@@ -255,7 +263,8 @@ impl Config {
             gre: gre?,
             rules,
             tls: tls?,
-            numbers: numbers?.unwrap_or_default(),
+            numbers,
+            networks,
             process: process?,
             warnings: Vec::new(),
         };
@@ -356,8 +365,13 @@ pub fn schema() -> serde_json::Value {
         .key("routing", "A routing protocol of MANETs.", routing::schema())
         .key(
             "host",
-            "The numbers by which the kernel knows what is ours.",
+            "The numbers by which the kernel knows what is ours, and networks next to this host.",
             Shape::new()
+                .key(
+                    "networks",
+                    "Networks next to this host, also while no interface has them.",
+                    schema::one_or_more(schema::prefix(), MAX_VALUES),
+                )
                 .parameters(&numbers::PARAMETERS.describe(&[("[host]", Numbers::default())]))
                 .table(),
         )

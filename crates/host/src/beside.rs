@@ -9,8 +9,9 @@
 //! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
 //! route, packets may leave by this uplink.
 //!
-//! A network that was not there when the process began is not known. So packets that came encrypted or by radio, and are
-//! for private addresses, follow no default route of an uplink at all: nobody on the Internet has these addresses.
+//! A network that was not there when the process began is known only if the configuration names it. But packets that came
+//! encrypted or by radio, and are for private addresses, follow no default route of an uplink at all: nobody on the
+//! Internet has these addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -52,7 +53,8 @@ type Place = (u32, IpAddr, u8);
 /// The networks that were next to this host since the process began, and the uplinks.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
-    /// The names of the interfaces that have, or had, an address in each network.
+    /// The names of the interfaces that have, or had, an address in each network; none for a network that only the
+    /// configuration names.
     networks: BTreeMap<Prefix, BTreeSet<String>>,
     /// Networks of addresses that came without a route (`noprefixroute`), and the numbers of their interfaces: such a
     /// network counts once somebody has made its route.
@@ -63,8 +65,10 @@ pub(crate) struct Beside {
     uplinks: BTreeSet<String>,
     /// The wall when the kernel was last asked for routes.
     wall: Arc<Wall>,
-    /// Whether networks, uplinks and routes are still those of the wall.
+    /// Whether networks and uplinks are still those of the wall.
     is_current: bool,
+    /// Whether routes are.
+    has_routes: bool,
     /// How often something has changed.
     changes: u64,
 }
@@ -92,7 +96,7 @@ struct Closed {
 type Led = BTreeMap<String, BTreeSet<Prefix>>;
 
 /// Packets that a service has brought here for other hosts.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Carried {
     /// The hook where they leave.
     pub hook: &'static str,
@@ -101,15 +105,18 @@ pub struct Carried {
     /// Whether they came encrypted, or by radio: what encrypts the link stands between the node and its modem, where we
     /// cannot see it, and an uplink is heard by others than the radio.
     pub is_secret: bool,
+    /// The names of the devices by which they came. With a device, its service goes, and brings nothing for its network.
+    pub devices: BTreeSet<String>,
 }
 
 impl Beside {
-    /// Begins with the present addresses and default routes of this host.
+    /// Begins with the present addresses and default routes of this host, and the networks `named` by the configuration.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(named: &BTreeSet<Prefix>) -> io::Result<Self> {
         let mut beside = Self::default();
+        beside.note_named(named);
         beside.note()?;
         Ok(beside)
     }
@@ -167,10 +174,21 @@ impl Beside {
     fn note_network(&mut self, network: Prefix, index: u32) {
         let Some(name) = links::existing_name(index) else { return };
         self.lengths.insert(network.bits());
-        let is_new = self.networks.entry(network).or_default().insert(name);
-        // Nothing is asked for because a device of ours comes: with the device, its service goes.
-        if is_new && !links::is_ours(index) {
-            self.change();
+        if !self.networks.entry(network).or_default().insert(name) {
+            return;
+        }
+        // All routes to private addresses are known. So a service that starts does not ask for all routes because its
+        // own device has come.
+        let has_routes = self.has_routes && is_private(&network);
+        self.change();
+        self.has_routes = has_routes;
+    }
+
+    /// The configuration names these networks: they count although no interface may have them.
+    fn note_named(&mut self, named: &BTreeSet<Prefix>) {
+        for network in named {
+            self.lengths.insert(network.bits());
+            self.networks.entry(*network).or_default();
         }
     }
 
@@ -219,11 +237,11 @@ impl Beside {
         }
     }
 
-    /// Forgets networks in which this host has no address any more.
+    /// Forgets networks in which this host has no address any more, unless the configuration has `named` them.
     ///
     /// # Errors
     /// As [`Self::new`]: none is forgotten.
-    pub(crate) fn forget(&mut self) -> io::Result<()> {
+    pub(crate) fn forget(&mut self, named: &BTreeSet<Prefix>) -> io::Result<()> {
         let known = (
             std::mem::take(&mut self.networks),
             std::mem::take(&mut self.routeless),
@@ -233,6 +251,7 @@ impl Beside {
         if noted.is_err() {
             (self.networks, self.routeless, self.lengths) = known;
         }
+        self.note_named(named);
         self.change();
         noted
     }
@@ -246,13 +265,22 @@ impl Beside {
     pub(crate) fn wall(&mut self) -> Arc<Wall> {
         if !self.is_current {
             let led = match self.uplinks.is_empty() {
+                _ if self.has_routes => Ok(self.wall.led()),
                 true => Ok(Led::new()),
                 false => self.routes().map(|(_, led)| led),
             };
-            // What was known of routes counts on while the kernel cannot be asked.
-            self.raise(led.unwrap_or_else(|_| self.wall.led()));
+            self.renew(led);
         }
         Arc::clone(&self.wall)
+    }
+
+    /// Makes the wall for the kernel's answer. What was known of routes counts on while the kernel cannot be asked.
+    fn renew(&mut self, led: io::Result<Led>) {
+        let is_answered = led.is_ok();
+        self.raise(led.unwrap_or_else(|_| self.wall.led()));
+        if !is_answered {
+            self.change();
+        }
     }
 
     /// Makes the wall for what routes lead to.
@@ -261,7 +289,7 @@ impl Beside {
         networks.retain(|_, names| names.is_disjoint(&self.uplinks));
         let uplinks = self.uplinks.iter().map(|name| {
             let led = led.remove(name).unwrap_or_default();
-            let is_closed = |network: &&Prefix| !led.contains(network);
+            let is_closed = |network: &&Prefix| !led.iter().any(|it| is_part(network, it));
             let closed = networks.keys().filter(is_closed).copied().collect();
             let is_small = |range: &&Prefix| {
                 led.iter().filter(|it| range.contains(it.address())).nth(MOST_LED).is_none()
@@ -274,7 +302,7 @@ impl Beside {
             networks.clear();
         }
         self.wall = Arc::new(Wall { networks, uplinks });
-        self.is_current = true;
+        (self.is_current, self.has_routes) = (true, true);
     }
 
     fn is_uplink(&self, index: u32) -> bool {
@@ -355,7 +383,7 @@ impl Beside {
     }
 
     fn change(&mut self) {
-        self.is_current = false;
+        (self.is_current, self.has_routes) = (false, false);
         self.changes += 1;
     }
 }
@@ -364,7 +392,17 @@ impl Wall {
     /// Whether all packets of a service may leave.
     pub(crate) fn is_open_for(&self, carried: &Carried) -> bool {
         let mut uplinks = self.uplinks.values();
-        uplinks.all(|it| it.networks.is_empty() && it.private_for(carried).is_empty())
+        uplinks.all(|it| {
+            self.networks_for(it, carried).is_empty() && it.private_for(carried).is_empty()
+        })
+    }
+
+    /// The networks of packets that may not leave by an uplink.
+    fn networks_for(&self, closed: &Closed, carried: &Carried) -> BTreeSet<Prefix> {
+        let its = |network: &Prefix| self.networks.get(network).filter(|names| !names.is_empty());
+        let is_own =
+            |network: &&Prefix| its(network).is_some_and(|it| it.is_subset(&carried.devices));
+        closed.networks.iter().filter(|network| !is_own(network)).copied().collect()
     }
 
     /// What routes lead to, by uplink.
@@ -384,9 +422,10 @@ impl Wall {
         }
         for (closed, uplinks) in alike {
             let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&uplinks));
+            let networks = self.networks_for(closed, carried);
             orders.extend(
                 closed
-                    .rules(carried)
+                    .rules(&networks, carried)
                     .into_iter()
                     .map(|rule| format!("add rule {family} {table} {CHAIN} {leaving} {rule}")),
             );
@@ -430,15 +469,15 @@ impl Closed {
     }
 
     /// The rules for the destinations of packets that leave by the uplink.
-    fn rules(&self, carried: &Carried) -> Vec<String> {
+    fn rules(&self, networks: &BTreeSet<Prefix>, carried: &Carried) -> Vec<String> {
         let private = self.private_for(carried);
-        let walled = || self.networks.iter().chain(private);
+        let walled = || networks.iter().chain(private);
         let is_part = |led: &&Prefix| walled().any(|it| it.contains(led.address()));
         let mut rules = Vec::new();
         for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
             for (networks, verdict) in [
                 (nft::widest(self.led.iter().filter(is_part), is_v4), "accept".to_owned()),
-                (nft::widest(&self.networks, is_v4), format!("counter name {GONE} drop")),
+                (nft::widest(networks, is_v4), format!("counter name {GONE} drop")),
                 (nft::widest(private, is_v4), format!("counter name {ASTRAY} drop")),
             ] {
                 if !networks.is_empty() {
@@ -449,6 +488,15 @@ impl Closed {
         }
         rules
     }
+}
+
+/// Whether all of a network is in the other one.
+fn is_part(network: &Prefix, of: &Prefix) -> bool {
+    of.bits() <= network.bits() && of.contains(network.address())
+}
+
+fn is_private(network: &Prefix) -> bool {
+    PRIVATE.iter().any(|range| is_part(network, range))
 }
 
 /// The private destinations to which a route leads that is no default route.
@@ -564,8 +612,7 @@ mod tests {
 
         beside.note_uplink("eth1".to_owned());
 
-        let mut carried =
-            Carried { hook: "forward", which: "iifname ours".to_owned(), is_secret: false };
+        let mut carried = carried("iifname ours");
         let expected = [
             "add chain inet t gone { type filter hook forward priority mangle; policy accept; }",
             "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop",
@@ -591,7 +638,7 @@ mod tests {
 
         beside.raise([("eth2".to_owned(), led(&["10.50.0.0/16"]))].into());
 
-        let mut carried = Carried { hook: "forward", which: "w".to_owned(), is_secret: false };
+        let mut carried = carried("w");
         let chain =
             "add chain inet t gone { type filter hook forward priority mangle; policy accept; }";
         let gone = "add rule inet t gone w oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop";
@@ -620,6 +667,84 @@ mod tests {
             !orders.iter().any(|it| it.contains("eth2") && it.contains("fc00::/7")),
             "{orders:?}"
         );
+    }
+
+    fn carried(which: &str) -> Carried {
+        Carried {
+            hook: "forward",
+            which: which.to_owned(),
+            is_secret: false,
+            devices: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn while_the_kernel_does_not_answer_known_routes_count_and_it_is_asked_again() {
+        let mut beside = Beside::default();
+        let [lan, other] = ["10.50.0.0/16", "198.51.100.0/24"].map(|it| it.parse().unwrap());
+        beside.networks.insert(lan, ["lan0".to_owned()].into());
+        beside.note_uplink("eth1".to_owned());
+        beside.renew(Ok([("eth1".to_owned(), [lan].into())].into()));
+        assert!(beside.is_current);
+
+        beside.networks.insert(other, ["lan1".to_owned()].into());
+        beside.change();
+        for _ in 0..2 {
+            let before = beside.changes();
+            beside.renew(Err(io::Error::other("busy")));
+
+            let closed = &beside.wall.uplinks["eth1"];
+            assert_eq!((&closed.networks, &closed.led), (&[other].into(), &[lan].into()));
+            assert!(!beside.is_current && !beside.has_routes && beside.changes() > before);
+        }
+        beside.renew(Ok(Led::new()));
+        assert!(beside.is_current && beside.wall.uplinks["eth1"].networks.contains(&lan));
+    }
+
+    #[test]
+    fn a_network_that_the_configuration_names_is_walled_off_unless_it_is_an_uplinks() {
+        let mut beside = Beside::default();
+        beside.note_uplink("eth1".to_owned());
+        let [lan, up] = ["198.51.100.0/24", "203.0.113.0/24"].map(|it| it.parse().unwrap());
+        beside.networks.insert(up, ["eth1".to_owned()].into());
+
+        beside.note_named(&[lan, up].into());
+
+        assert_eq!(beside.wall().uplinks["eth1"].networks, [lan].into());
+        assert!(beside.within(&"198.51.0.0/16".parse().unwrap()).eq([lan]), "routes to it count");
+        for named in [BTreeSet::from([lan]), BTreeSet::new()] {
+            beside.forget(&named).unwrap();
+            assert_eq!(beside.wall().networks.contains_key(&lan), !named.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_network_of_a_device_is_walled_off_for_other_services_at_once_without_asking_for_routes()
+    {
+        let mut beside = Beside::default();
+        beside.note_uplink("eth1".to_owned());
+        let wide = "10.60.0.0/16".parse().unwrap();
+        beside.raise([("eth1".to_owned(), [wide].into())].into());
+
+        // The only interface that every host has stands for the device.
+        for address in ["10.77.0.1", "10.60.3.1"] {
+            beside.note_address((1, address.parse().unwrap(), 24), true);
+        }
+
+        assert!(!beside.is_current && beside.has_routes);
+        let own = "10.77.0.0/24".parse().unwrap();
+        let wall = beside.wall();
+        assert_eq!(wall.uplinks["eth1"].networks, [own].into(), "a wider route leads to the other");
+        let mut carried = carried("w");
+        assert!(!wall.is_open_for(&carried));
+        let walled = wall.orders("inet", "t", &carried);
+        assert!(walled.iter().any(|it| it.contains("10.77.0.0/24")), "{walled:?}");
+        carried.devices.insert("lo".to_owned());
+        assert!(wall.is_open_for(&carried));
+        assert_eq!(wall.orders("inet", "t", &carried).len(), 1, "the chain alone");
+        // Routes to other networks are not known.
+        beside.note_address((1, "192.0.2.1".parse().unwrap(), 24), true);
+        assert!(!beside.has_routes);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Fence {
             inherited: Vec::new(),
             undropped: UNDROPPED,
             needs: NEEDS,
-            carried: Some(Carried { hook: "forward", which, is_secret }),
+            carried: Some(Carried { hook: "forward", which, is_secret, devices: plan.devices }),
         });
     }
 
@@ -162,36 +162,41 @@ impl Fence {
 
     /// Packets that the service has brought here may leave only as this says from now on.
     pub(crate) fn set_wall(&mut self, wall: Arc<Wall>) {
-        if self.wall == wall {
+        let Some(content) = self.content.clone() else {
+            self.wall = wall;
+            return;
+        };
+        if self.orders_of(&wall, &content) == self.orders_of(&self.wall, &content) {
+            self.wall = wall;
             return;
         }
-        let outcome = self.wall_off(wall);
+        let outcome = self.wall_off(wall, &content);
         self.note(outcome);
     }
 
     /// Changes the wall alone: sets and counters of the table stay.
-    fn wall_off(&mut self, wall: Arc<Wall>) -> anyhow::Result<()> {
-        let Some(content) = self.content.clone().filter(|it| it.carried.is_some()) else {
-            self.wall = wall;
-            return Ok(());
-        };
+    fn wall_off(&mut self, wall: Arc<Wall>, content: &Content) -> anyhow::Result<()> {
         // What others have changed must not get a new seal.
         self.restore();
-        let seal = self.seal(&content).ok().filter(|_| !self.has_fault());
+        let seal = self.seal(content).ok().filter(|_| !self.has_fault());
         self.wall = wall;
         let Some(seal) = seal else { return self.replace() };
         let mut orders = vec![
             Wall::clear(FAMILY, self.table),
             format!("delete counter {FAMILY} {} {seal}", self.table),
         ];
-        orders.extend(self.wall_orders(&content));
+        orders.extend(self.wall_orders(content));
         nft::apply(FAMILY, &orders, content.needs)?;
-        self.add_seal(&content)
+        self.add_seal(content)
     }
 
     /// The orders that make the wall.
     fn wall_orders(&self, content: &Content) -> Vec<String> {
-        let orders = |it| self.wall.orders(FAMILY, self.table, it);
+        self.orders_of(&self.wall, content)
+    }
+
+    fn orders_of(&self, wall: &Wall, content: &Content) -> Vec<String> {
+        let orders = |it| wall.orders(FAMILY, self.table, it);
         content.carried.as_ref().map(orders).unwrap_or_default()
     }
 

@@ -305,16 +305,6 @@ pub fn of_group(netlink: &mut Netlink, group: u32) -> io::Result<Vec<u32>> {
     })
 }
 
-/// Whether an interface is a device of ours.
-pub(crate) fn is_ours(index: u32) -> bool {
-    let group = |mut netlink: Netlink| {
-        let mut group = None;
-        netlink.ask(&get_request(index), |message| group = group_of(message))?;
-        Ok(group)
-    };
-    Netlink::open().and_then(group).is_ok_and(|group| group == Some(GROUP))
-}
-
 /// An address that a neighbour on a link might have: beside this node's own in the same network.
 #[must_use]
 pub fn neighbour_of(netlink: &mut Netlink, index: u32, is_v6: bool) -> Option<IpAddr> {

@@ -137,17 +137,17 @@ struct Sockets {
 }
 
 impl Observer {
-    /// Starts listening for changes.
+    /// Starts listening for changes. The configuration has `named` networks next to this host.
     ///
     /// # Errors
     /// When there are no descriptors left, the kernel cannot be asked, or no thread can be started.
-    pub fn start() -> anyhow::Result<Arc<Self>> {
+    pub fn start(named: &BTreeSet<Prefix>) -> anyhow::Result<Arc<Self>> {
         let sockets = Sockets::open().context("cannot hear of changes")?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         let facts = Facts::read().context("cannot ask the kernel")?;
         let routes = Routes::open().context("cannot ask for routes")?;
-        let beside = Beside::new().context("cannot ask for addresses")?;
+        let beside = Beside::new(named).context("cannot ask for addresses")?;
         let beside = Mutex::new(beside);
         let facts = Mutex::new(facts);
         let ways = Mutex::new(Ways { routes, known: BTreeMap::new() });
@@ -206,7 +206,9 @@ impl Observer {
     /// changed.
     pub(crate) fn wall(&self) -> (Arc<Wall>, u64) {
         let mut beside = lock(&self.shared.beside);
-        (beside.wall(), beside.changes())
+        // If the kernel does not answer, another change follows, so that the wall is asked for again.
+        let changes = beside.changes();
+        (beside.wall(), changes)
     }
 
     /// How often the wall may have changed.
@@ -214,9 +216,10 @@ impl Observer {
         lock(&self.shared.beside).changes()
     }
 
-    /// Forgets networks that were next to this host, and in which it has no address any more.
-    pub fn forget_networks(&self) {
-        if let Err(error) = lock(&self.shared.beside).forget() {
+    /// Forgets networks that were next to this host, and in which it has no address any more, unless the configuration
+    /// has `named` them.
+    pub fn forget_networks(&self, named: &BTreeSet<Prefix>) {
+        if let Err(error) = lock(&self.shared.beside).forget(named) {
             warn!(%error, "addresses of this host are not read");
         }
         // All compare their wishes with the host again.
@@ -599,7 +602,7 @@ mod tests {
 
     #[test]
     fn the_facts_are_those_of_this_host() {
-        let observer = Observer::start().unwrap();
+        let observer = Observer::start(&BTreeSet::new()).unwrap();
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let strict = observer.strict_interfaces();
         let read = |name: &str| crate::settings::Settings::read(name, "rp_filter");

@@ -634,9 +634,20 @@ impl Reconciler {
         let gone = self.fence.wall().gone(&mut Routes::open().ok()?);
         let (_, interfaces, by) = gone.first()?;
         let networks = nft::listed(gone.iter().map(|(network, ..)| network));
+        let (was, remedy) = match &interfaces[..] {
+            "" => (
+                "which `networks` in `[host]` names".to_owned(),
+                "bring up the interface of this network (`ip link`, `ip address`)".to_owned(),
+            ),
+            some => (
+                format!("which was next to this host by {some}"),
+                format!(
+                    "`ip link set {some} up`, or plug it in; `trackway reload` forgets networks that are gone for good"
+                ),
+            ),
+        };
         let said = format!(
-            "packets of {} for {networks}, which was next to this host by {interfaces}, would leave by {by} in clear, and are \
-             dropped: `ip link set {interfaces} up`, or plug it in; `trackway reload` forgets networks that are gone for good",
+            "packets of {} for {networks}, {was}, would leave by {by} in clear, and are dropped: {remedy}",
             self.owner.table(),
         );
         Some(Fault::new(&fault::DROPPED, said))

@@ -8,6 +8,7 @@
 //! ```
 //! And packets from behind a device for a network that has gone.
 
+use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
@@ -425,13 +426,40 @@ fn what_came_by_a_tunnel_for_private_addresses_follows_no_default_route() {
     ] {
         net.nets.run(&gateway, command);
     }
-    for _ in 0..5 {
-        assert_eq!(net.in_clear(LAN[0]), 0);
-    }
+    let is_led = || {
+        let rules = net.nets.run(&gateway, "nft list chain inet trackway_tunnel gone");
+        rules
+            .lines()
+            .any(|it| ["eth2", "10.50.0.0/24", "accept"].iter().all(|word| it.contains(word)))
+    };
+    assert!(wait_until(SOON, is_led), "{}", net.nets.run(&gateway, "nft list ruleset"));
+    assert_eq!(net.in_clear(LAN[0]), 0);
     net.nets.run(&gateway, "ip route replace 10.50.0.0/24 via 10.9.0.2");
     assert!(wait_until(SOON, || net.in_clear(LAN[0]) > 0));
     net.nets.run(&gateway, "ip route replace 10.50.0.0/24 dev lo");
     assert!(wait_until(SOON, || net.in_clear(LAN[0]) == 0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_that_the_configuration_names_is_known_although_it_was_never_there() {
+    let net = Inner::start();
+    let run = |command: &str| drop(net.nets.run(&net.gateway, command));
+    let host = "198.51.100.2";
+    assert!(wait_until(SOON, || net.in_clear(host) > 0), "as an exit");
+
+    let reload = |more: &str| {
+        let file = net.nets.folder().join("tunnel1.toml");
+        fs::write(&file, format!("{}{more}", net.config)).unwrap();
+        run(&format!("{TRACKWAY} reload"));
+    };
+
+    reload("[host]\nnetworks = \"198.51.100.0/24\"\n");
+    assert!(wait_until(SOON, || net.in_clear(host) == 0));
+    let is_told = wait_until(SOON, || net.in_clear(host) == 0 && net.tells("which `networks`"));
+    assert!(is_told, "{}", net.nets.status(&net.gateway));
+    reload("");
+    assert!(wait_until(SOON, || net.in_clear(host) > 0), "not named any more");
 }
 
 #[test]

@@ -410,7 +410,7 @@ const MORE_SECTIONS: &[&str] = &[
      certificate = \"a\"\nkey = \"b\"\nclient-trust-anchors = \"c\"\n[[tls.auth]]\nsan = \"a.example\"\nid = \"A\"\n\
      [[tls]]\nname = \"b\"\nrole = \"client\"\ntrust-anchors = \"c\"\n[[tls.target]]\nid = \"A\"\nto = \"10.0.0.1:5\"\n",
     "[ipclient]\naddresses = [\"10.88.0.1/24\"]\n[[ipclient.route]]\nto = [\"10.2.0.0/16\"]\nnode = \"0.0.0.2\"\n\
-     [[ipclient.class]]\ndscp = [46]\npriority = 3\n[host]\ntables = 7000\n",
+     [[ipclient.class]]\ndscp = [46]\npriority = 3\n[host]\ntables = 7000\nnetworks = [\"198.51.100.0/24\"]\n",
 ];
 
 /// The texts of all examples, of which some are scenarios.

@@ -150,7 +150,7 @@ impl Plan {
         let undropped = "datagrams for other gateways leave in clear while S/R stands still";
         // What hosts behind other gateways have sent to hosts here, in clear.
         let which = format!("meta mark {OWN:#x} meta l4proto udp fib saddr type != local");
-        let carried = Some(Carried { hook: "postrouting", which, is_secret: false });
+        let carried = Some(Carried { hook: "postrouting", which, ..Carried::default() });
         Content { orders, undropped, needs: NEEDS, carried, ..Content::default() }
     }
 

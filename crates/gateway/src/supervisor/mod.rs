@@ -336,6 +336,7 @@ impl Supervisor {
         let signals = signals()?;
         Ok(Self {
             file: file.to_owned(),
+            observer: Observer::start(&config.networks)?,
             config: Arc::new(config),
             edited: None,
             traffic: Traffic::default(),
@@ -344,7 +345,6 @@ impl Supervisor {
             slots: services.iter().map(Slot::new).collect(),
             notices,
             noticed,
-            observer: Observer::start()?,
             workers: 0,
             control,
             signals,

@@ -72,7 +72,7 @@ impl Supervisor {
                 let outcome = self.take(now, config);
                 if matches!(outcome, Reloaded::Changed(_)) {
                     self.edited = None;
-                    self.observer.forget_networks();
+                    self.observer.forget_networks(&self.config.networks);
                 }
                 outcome
             }

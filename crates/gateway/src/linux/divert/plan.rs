@@ -119,7 +119,7 @@ pub(crate) fn on_shore(is_by_radio: bool) -> Content {
 /// Answers to clients here, and what other gateways' clients send to targets here.
 fn carried(is_by_radio: bool) -> Carried {
     let which = has_one_of(&[timewait::LED, REFUSED, TARGET]);
-    Carried { hook: "postrouting", which, is_secret: is_by_radio }
+    Carried { hook: "postrouting", which, is_secret: is_by_radio, ..Carried::default() }
 }
 
 /// The condition for packets with one of these marks.
