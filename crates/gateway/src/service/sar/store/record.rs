@@ -52,7 +52,7 @@ pub struct Accepted {
     pub(crate) precedence: u8,
     pub(crate) is_acknowledged: bool,
     pub(crate) via: Option<IpAddr>,
-    /// Milliseconds since 1970.
+    /// By the store's clock.
     pub(crate) expires: Option<u64>,
     pub(crate) destinations: Vec<IpAddr>,
     pub(crate) data: Arc<[u8]>,

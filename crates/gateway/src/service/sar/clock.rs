@@ -1,0 +1,163 @@
+//! The clock by which stored messages expire: it goes on evenly whoever sets the wall clock, and never back at a start.
+//!
+//! ```text
+//!   at a start:  stored time of the reference + what the wall clock has gone on since the reference
+//!   afterwards:  as the process counts; if the wall clock was set, a new reference goes to the file `clock`
+//! ```
+//! Without the file, as after an earlier version, both times are the same. The time that no process ran is not known if
+//! the wall clock has gone back meanwhile: then messages live as long as they would have at the last write to the store.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use base::time::Time;
+use tracing::warn;
+
+/// A wall clock that differs by no more was not set, in milliseconds.
+const STEP: u64 = 1_000;
+
+/// The clock of a store. All its times, and those of the wall clock, are milliseconds.
+#[derive(Debug)]
+pub struct Clock {
+    folder: PathBuf,
+    reference: Reference,
+    /// The stored time at a time of the process.
+    began: (Time, u64),
+}
+
+/// One moment, by both clocks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Reference {
+    wall: u64,
+    stored: u64,
+}
+
+impl Clock {
+    /// Goes on with the clock of a store, to which was last written when the wall clock said `written`.
+    pub fn open(folder: &Path, now: Time, wall: u64, written: u64) -> Self {
+        let reference = Reference::read(folder).unwrap_or_default();
+        let began = (now, reference.at(wall.max(written)));
+        let mut clock = Self { folder: folder.to_owned(), reference, began };
+        clock.follow(now, wall);
+        clock
+    }
+
+    /// The present time.
+    pub fn time(&self, now: Time) -> u64 {
+        let (began, stored) = self.began;
+        stored.saturating_add(super::milliseconds(now.since(began)))
+    }
+
+    /// Looks whether the wall clock was set. To be called before anything is stored.
+    pub fn follow(&mut self, now: Time, wall: u64) {
+        let stored = self.time(now);
+        if self.reference.at(wall).abs_diff(stored) <= STEP {
+            return;
+        }
+        self.reference = Reference { wall, stored };
+        if let Err(error) = self.reference.write(&self.folder) {
+            warn!(%error, "the wall clock was set: after the next start messages may expire too early or too late");
+        }
+    }
+}
+
+impl Reference {
+    /// The stored time when the wall clock says `wall`.
+    fn at(self, wall: u64) -> u64 {
+        self.stored.saturating_add(wall.saturating_sub(self.wall))
+    }
+
+    fn read(folder: &Path) -> Option<Self> {
+        let text = fs::read_to_string(folder.join("clock")).ok()?;
+        let (wall, stored) = text.trim_end().split_once(' ')?;
+        Some(Self { wall: wall.parse().ok()?, stored: stored.parse().ok()? })
+    }
+
+    fn write(self, folder: &Path) -> io::Result<()> {
+        let new = folder.join("clock.new");
+        let mut file = File::create(&new)?;
+        file.write_all(format!("{} {}\n", self.wall, self.stored).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, folder.join("clock"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A store in a folder of its own, and the process that has it.
+    struct Run {
+        folder: PathBuf,
+        clock: Option<Clock>,
+        now: Time,
+        written: u64,
+    }
+
+    impl Run {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("twclock{}-{name}", std::process::id()));
+            fs::create_dir(&folder).unwrap();
+            Self { folder, clock: None, now: Time::ZERO, written: 0 }
+        }
+
+        /// Starts a process when the wall clock says `wall`; returns the stored time.
+        fn start(&mut self, wall: u64) -> u64 {
+            let clock = Clock::open(&self.folder, self.now, wall, self.written);
+            self.written = wall;
+            self.clock.insert(clock).time(self.now)
+        }
+
+        /// So many milliseconds later something is written, when the wall clock says `wall`; returns the stored time.
+        fn write(&mut self, later: u64, wall: u64) -> u64 {
+            self.now += Duration::from_millis(later);
+            self.written = wall;
+            let clock = self.clock.as_mut().unwrap();
+            clock.follow(self.now, wall);
+            clock.time(self.now)
+        }
+    }
+
+    impl Drop for Run {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    #[test]
+    fn it_is_the_wall_clock_while_nobody_sets_that() {
+        let mut run = Run::new("even");
+
+        assert_eq!([run.start(5_000_000), run.write(60_000, 5_060_000)], [5_000_000, 5_060_000]);
+        assert_eq!(run.start(5_090_000), 5_090_000, "the time that no process ran counts");
+        assert!(!run.folder.join("clock").exists());
+    }
+
+    #[test]
+    fn set_back_or_forward_while_the_process_runs_it_goes_on_evenly() {
+        for wall in [1_400_000_u64, 9_000_000, 5_000_000] {
+            let mut run = Run::new(&format!("set{wall}"));
+            run.start(5_000_000);
+
+            assert_eq!(run.write(60_000, wall), 5_060_000, "{wall}");
+            assert_eq!(run.write(60_000, wall + 60_000), 5_120_000, "{wall}");
+            assert_eq!(run.start(wall + 90_000), 5_150_000, "{wall}");
+        }
+    }
+
+    #[test]
+    fn it_goes_on_at_each_start_with_a_clock_that_has_gone_back() {
+        let mut run = Run::new("starts");
+        run.start(5_000_000);
+        run.write(60_000, 5_060_000);
+
+        assert_eq!(run.start(1_000), 5_060_000);
+        assert_eq!(run.write(10_000, 11_000), 5_070_000);
+        assert_eq!(run.start(1_000), 5_070_000, "as without a battery");
+        assert_eq!(run.write(10_000, 6_000_000), 5_080_000, "a time server sets it");
+        assert_eq!(run.start(6_020_000), 5_100_000);
+    }
+}
