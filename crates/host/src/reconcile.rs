@@ -283,6 +283,12 @@ impl Reconciler {
         self.fence.dropped()
     }
 
+    /// The addresses that the service sends to.
+    #[must_use]
+    pub fn endpoints(&self) -> BTreeSet<IpAddr> {
+        self.devices.iter().flat_map(|device| &device.endpoints).copied().collect()
+    }
+
     /// Sets the addresses that the service sends to.
     pub fn set_endpoints(&mut self, endpoints: &BTreeSet<IpAddr>) {
         let mut devices = self.devices.clone();

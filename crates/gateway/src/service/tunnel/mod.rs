@@ -108,8 +108,6 @@ struct Shared {
     routes: RwLock<Arc<Routes>>,
     /// This host's addresses: no peer may send from there.
     own: RwLock<Arc<BTreeSet<IpAddr>>>,
-    /// Where peers are sent to, or are called.
-    endpoints: RwLock<Arc<BTreeSet<IpAddr>>>,
     observer: Arc<Observer>,
     state: Mutex<State>,
     transmitter: Mutex<Transmitter>,
@@ -187,7 +185,6 @@ impl Tunnel {
             sockets,
             routes: RwLock::new(Arc::new(state.routes())),
             own: RwLock::new(Arc::new(setup.observer.addresses())),
-            endpoints: RwLock::new(Arc::new(state.endpoints())),
             observer: Arc::clone(setup.observer),
             state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
@@ -301,10 +298,6 @@ impl Shared {
         Arc::clone(&self.own.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn endpoints(&self) -> Arc<BTreeSet<IpAddr>> {
-        Arc::clone(&self.endpoints.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -357,10 +350,7 @@ impl Shared {
         self.counters.packets_unready.add(unready);
         // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
-            // Both at once: a reload takes them from here.
-            let mut reconciler = lock(&self.reconciler);
-            reconciler.set_endpoints(&endpoints);
-            *self.endpoints.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(endpoints);
+            lock(&self.reconciler).set_endpoints(&endpoints);
         }
         for (from, to, datagram) in control {
             let way = match from {
@@ -668,7 +658,7 @@ impl Shared {
         source(packet).is_some_and(|from| {
             self.sockets.has_port(from.port())
                 && self.own().contains(&from.ip())
-                && self.endpoints().contains(&to)
+                && self.state().has_endpoint(to)
         })
     }
 
@@ -1106,7 +1096,7 @@ impl Tunnel {
         {
             let Shared { device, mtu, reconciler, .. } = &*self.shared;
             let mut reconciler = lock(reconciler);
-            let endpoints = BTreeSet::clone(&self.shared.endpoints());
+            let endpoints = reconciler.endpoints();
             let mtu = mtu.load(Ordering::Relaxed);
             reconciler.follow(vec![behind(config, device, mtu, endpoints)])?;
         }

@@ -479,10 +479,19 @@ impl State {
 
     /// Where all peers are sent to, or are called.
     pub fn endpoints(&self) -> BTreeSet<IpAddr> {
+        self.each_endpoint().collect()
+    }
+
+    /// Whether a peer is sent to, or is called, at an address.
+    pub fn has_endpoint(&self, at: IpAddr) -> bool {
+        self.each_endpoint().any(|it| it == at)
+    }
+
+    fn each_endpoint(&self) -> impl Iterator<Item = IpAddr> {
         let further = self.links().flat_map(|link| &link.config.paths);
         let further = further.filter_map(|path| path.endpoint.as_ref()?.ip());
         let endpoints = self.links().flat_map(|link| self.peers.endpoints(link.peer));
-        endpoints.map(|endpoint| endpoint.ip().to_canonical()).chain(further).collect()
+        endpoints.map(|endpoint| endpoint.ip().to_canonical()).chain(further)
     }
 
     /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
