@@ -162,6 +162,10 @@ fn a_resolver_on_this_host_finds_a_peer_for_everything() {
             names.set(&["203.0.113.2"]);
             net.run(1, "ip address del 203.0.113.1 dev lo");
             net.crash(1);
+            // The peer is not to be the one that calls, from another address.
+            net.run(1, "nft add table inet mute");
+            net.run(1, "nft add chain inet mute out { type filter hook output priority 0 ; }");
+            net.run(1, "nft add rule inet mute out udp dport 51900 @th,64,8 1 drop");
             net.start(1);
             net.expect_ping(0, "203.0.113.9");
             let is_known = || net.status(0)["tunnels"][0]["endpoint"] == "203.0.113.2:51900";
