@@ -460,7 +460,8 @@ pub fn existing_name(index: u32) -> Option<String> {
 
 /// Switches IPv6 on for an interface.
 pub fn enable_v6(interface: &str) {
-    set_sysctl(interface, "ipv6", "disable_ipv6", "0");
+    // What is refused for it is a fault, and tried again and again.
+    let _ = try_set_sysctl(interface, "ipv6", "disable_ipv6", "0");
 }
 
 /// Changes a setting of an interface of ours, unless the value is right already. The setting ends with the

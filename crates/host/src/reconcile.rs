@@ -379,11 +379,11 @@ impl Reconciler {
         for operation in operations {
             match (operation, self.carry_out(operation)) {
                 (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => added.push(entry),
-                // The entry is added when the device is up again.
+                // The entry is added when the device takes it again.
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error))
                     if self.is_restart || is_down(entry, &error) =>
                 {
-                    missing.insert(entry, error.to_string());
+                    missing.insert(entry, why_not(entry, &error));
                 }
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
                     for entry in added.into_iter().rev() {
@@ -429,7 +429,7 @@ impl Reconciler {
                     }
                 }
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
-                    missing.insert(entry, error.to_string());
+                    missing.insert(entry, why_not(entry, &error));
                 }
                 (Operation::Remove(_), _) => {}
             }
@@ -678,12 +678,11 @@ impl Reconciler {
         if !self.devices.iter().any(DeviceRoutes::has_rules) {
             return;
         }
-        for index in observer.strict_interfaces() {
-            let is_ours = self.devices.iter().any(|device| device.device == index);
-            if !is_ours && let Some(name) = links::existing_name(index) {
-                self.loosened.set(&name, "rp_filter", "2");
-            }
-        }
+        let is_ours = |index: &u32| self.devices.iter().any(|device| device.device == *index);
+        let strict = observer.strict_interfaces().into_iter().filter(|index| !is_ours(index));
+        let strict: Vec<_> = strict.filter_map(links::existing_name).collect();
+        strict.iter().for_each(|name| self.loosened.set(name, "rp_filter", "2"));
+        self.loosened.forgive_all_but(&strict, "rp_filter");
     }
 
     /// Reads the kernel's entries for these devices, and for the entries wanted besides.
@@ -879,9 +878,21 @@ fn enable_v6(devices: &[DeviceRoutes]) {
     }
 }
 
-/// Whether an entry failed because its device is down or gone.
+/// Whether an entry failed because its device is down or gone, or IPv6 is off there.
 fn is_down(entry: Entry, error: &io::Error) -> bool {
-    entry.device().is_some() && matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
+    let down = [libc::ENETDOWN, libc::ENODEV, libc::EACCES];
+    entry.device().is_some() && error.raw_os_error().is_some_and(|it| down.contains(&it))
+}
+
+/// Why an entry failed, in words for an operator.
+fn why_not(entry: Entry, error: &io::Error) -> String {
+    let device = entry.device().filter(|_| error.raw_os_error() == Some(libc::EACCES));
+    match device.and_then(links::existing_name) {
+        Some(name) => format!(
+            "IPv6 is off there, and cannot be switched on: `sysctl -w net.ipv6.conf.{name}.disable_ipv6=0` by whoever may"
+        ),
+        None => error.to_string(),
+    }
 }
 
 /// Takes an error for an empty answer if the machine lacks IPv6.

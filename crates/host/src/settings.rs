@@ -100,6 +100,12 @@ impl Settings {
         }
     }
 
+    /// Forgets that a setting could not be changed on other interfaces than these.
+    pub(crate) fn forgive_all_but(&mut self, interfaces: &[String], key: &str) {
+        let needed: Vec<_> = interfaces.iter().map(|it| path(it, key)).collect();
+        self.refused.retain(|path, _| needed.contains(path));
+    }
+
     /// Settings that could not be changed, in words for an operator.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         self.refused.values().map(|why| Fault::new(&fault::SETTING, why))

@@ -467,6 +467,11 @@ fn the_counters_of_a_crashed_gateway_go_with_what_else_it_left() {
 
     assert!(said.contains(&format!("emptied: {}", file.display())), "{said}");
     assert_eq!(counted(), "");
+    // With a clean end, too.
+    net.start(0);
+    assert!(wait_until(SOON, || counted().contains("trackway_service_up")));
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!((code, counted().contains("trackway_service_up")), (Some(0), false), "{said}");
 }
 
 #[test]

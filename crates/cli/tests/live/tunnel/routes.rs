@@ -407,6 +407,36 @@ fn what_went_while_the_kernel_lost_notices_is_put_back() {
     net.expect_ping(0, "10.77.0.2");
 }
 
+/// As in a container.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn where_settings_cannot_be_written_the_tunnel_works_once_somebody_gives_the_named_commands() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+    let (script, file) = (net.nets.folder().join("script"), net.nets.folder().join("0.toml"));
+    let read_only =
+        "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys || exit";
+    fs::write(&script, format!("{read_only}\nexec {TRACKWAY} run {}\n", file.display())).unwrap();
+    let command = format!("unshare -m sh {}", script.display());
+    net.programs[0] = Some(net.nets.start(&net.nodes[0].clone(), &command, "gateway ready"));
+    net.start(1);
+
+    for remedy in [
+        "sysctl -w net.ipv4.conf.trackway-nc0.accept_local=1",
+        "sysctl -w net.ipv4.conf.eth1.rp_filter=2",
+        // As tests have it, and containers.
+        "sysctl -w net.ipv6.conf.trackway-nc0.disable_ipv6=0",
+    ] {
+        let is_told = || net.status(0)["faults"].to_string().contains(remedy);
+        assert!(wait_until(SOON, is_told), "{remedy}: {}", net.status(0));
+        net.run(0, remedy);
+        assert!(wait_until(SOON, || !is_told()), "{remedy}: {}", net.status(0));
+    }
+    net.expect_ping(0, "10.77.0.2");
+    assert!(net.claimed(0).contains("fd77::"), "{}", net.claimed(0));
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_folder_below_run_that_was_removed_is_there_again_with_all_in_it() {
