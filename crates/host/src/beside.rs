@@ -289,7 +289,7 @@ impl Beside {
         networks.retain(|_, names| names.is_disjoint(&self.uplinks));
         let uplinks = self.uplinks.iter().map(|name| {
             let led = led.remove(name).unwrap_or_default();
-            let is_closed = |network: &&Prefix| !led.iter().any(|it| is_part(network, it));
+            let is_closed = |network: &&Prefix| !leads(&led, network);
             let closed = networks.keys().filter(is_closed).copied().collect();
             let is_small = |range: &&Prefix| {
                 led.iter().filter(|it| range.contains(it.address())).nth(MOST_LED).is_none()
@@ -488,6 +488,12 @@ impl Closed {
         }
         rules
     }
+}
+
+/// Whether a network, or a wider one, is among those to which routes lead. There may be 100,000.
+fn leads(led: &BTreeSet<Prefix>, to: &Prefix) -> bool {
+    let wider = |bits| Prefix::new(to.address(), bits).is_ok_and(|it| led.contains(&it.network()));
+    (0..=to.bits()).any(wider)
 }
 
 /// Whether all of a network is in the other one.
