@@ -183,6 +183,12 @@ impl Sender {
         }
     }
 
+    /// Octets of the next segment that cannot be cut shorter, 0 if there is none.
+    #[must_use]
+    pub fn uncuttable(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.arq.uncuttable())
+    }
+
     /// Whether something was sent and not heard of.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {

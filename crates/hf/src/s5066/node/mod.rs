@@ -190,11 +190,6 @@ impl Node {
             }
             // A hard link stays up while its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
-            let probe_at = peer.probe_at(self.config.link.idle).filter(|_| is_hard);
-            if probe_at.is_some_and(|at| at <= now) {
-                self.sis.probe_hard_link();
-                peer.contact.probed_at = now;
-            }
             if peer.has_data() || is_hard {
                 peer.link.handle_use(now);
             }
@@ -313,8 +308,24 @@ impl Node {
         self.report(now);
         self.take_commands(now);
         self.settle_exclusive(now);
+        self.probe(now);
         self.pull(now);
         self.start_at = self.next_start(now).filter(|&at| at > now);
+    }
+
+    /// Asks the other end of a hard link that has been quiet for long whether it is still there. Data asks as well.
+    fn probe(&mut self, now: Time) {
+        for (address, peer) in &mut self.peers {
+            let is_hard = self.sis.is_hard_linked(*address);
+            let is_due =
+                is_hard && peer.probe_at(self.config.link.idle).is_some_and(|at| at <= now);
+            if is_due {
+                self.sis.probe_hard_link();
+            }
+            if is_due || peer.has_data() {
+                peer.contact.asked_at = now;
+            }
+        }
     }
 
     /// The deadline for the modem to report the end of what it does.
@@ -713,9 +724,9 @@ impl Peer {
 
     /// When a hard link to it is to be probed, if it stays quiet for `idle`.
     fn probe_at(&self, idle: Duration) -> Option<Time> {
-        let Contact { heard_at, probed_at, .. } = self.contact;
-        let may = self.link.is_exclusive() && self.link.is_up() && !self.has_data();
-        may.then(|| heard_at.max(probed_at) + idle)
+        let Contact { heard_at, asked_at, .. } = self.contact;
+        let may = self.link.is_up() && !self.has_data();
+        may.then(|| heard_at.max(asked_at) + idle)
     }
 
     /// Whether it can be forgotten.
@@ -823,8 +834,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 struct Contact {
     heard_at: Time,
-    /// When a hard link to it was last probed.
-    probed_at: Time,
+    /// When there was last data for it, or a probe of a hard link.
+    asked_at: Time,
     /// The number of our latest transmission acknowledged by the station.
     acked_turn: u64,
     /// The number of successive answers that did not come.
@@ -842,7 +853,7 @@ impl Contact {
     fn new() -> Self {
         Self {
             heard_at: Time::ZERO,
-            probed_at: Time::ZERO,
+            asked_at: Time::ZERO,
             acked_turn: 0,
             silences: 0,
             is_lost: false,

@@ -255,7 +255,13 @@ impl Node {
         let most = longest.saturating_sub(waveform.preamble()).as_nanos()
             / waveform.block_time().as_nanos();
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        waveform.blocks(wanted).min(most.max(waveform.blocks(LEAST_ROOM)))
+        // Pieces of a PDU keep the length of the first, which may have gone at a higher rate.
+        let header = self.header_len(data_to);
+        let piece = data_to.and_then(|to| self.peers.get(&to)).map_or(0, |peer| {
+            let ack = if peer.is_ack_due { peer.ack_len(header - FRAME) } else { 0 };
+            header + ack + peer.sender.uncuttable().max(peer.expedited.uncuttable())
+        });
+        waveform.blocks(wanted).min(most.max(waveform.blocks(LEAST_ROOM.max(piece))))
     }
 
     /// The longest allowed transmission: short before a call is answered, while others wait for their

@@ -242,6 +242,13 @@ impl Sender {
         }
     }
 
+    /// Octets of the next segment that cannot be cut shorter, 0 if there is none.
+    #[must_use]
+    pub fn uncuttable(&self) -> usize {
+        let begun = if self.cuts_to_fit { 0 } else { self.queue.begun_piece() };
+        self.window.next_due_len().max(begun)
+    }
+
     /// The highest priority among data waiting to be sent.
     #[must_use]
     pub fn urgency(&self) -> u8 {
@@ -771,6 +778,12 @@ impl Queue {
         self.uncut().next()
     }
 
+    /// Octets of the next piece of a C_PDU that is cut in part already: its pieces are of one length.
+    fn begun_piece(&self) -> usize {
+        let begun = self.first_uncut().filter(|pending| pending.progress == Progress::Cutting);
+        begun.map_or(0, |pending| pending.piece.min(pending.c_pdu.octets.len() - pending.cut))
+    }
+
     /// The serial number of the C_PDU that is really cut next: one given up before it was cut is not.
     fn cutting_now(&self) -> u64 {
         let is_over = |serial: &u64| {
@@ -1012,6 +1025,10 @@ impl Window {
         };
         let (Reverse(priority), at) = self.due.iter().take(MAX_TRIED).find(fits)?;
         Some((*priority, *at))
+    }
+
+    fn next_due_len(&self) -> usize {
+        self.due.first().map_or(0, |(_, at)| usize::from(self.frame(*at).piece.len))
     }
 
     /// The next sent frame whose segment fits in `room`, for a repeat that only fills the

@@ -54,6 +54,29 @@ fn what_was_lost_is_sent_again_in_the_same_pieces() {
 }
 
 #[test]
+fn a_piece_of_a_begun_c_pdu_or_a_lost_one_has_its_length() {
+    let mut sender = Sender::new(Numbers::Short, 127);
+    sender.push(c_pdu(1, 130, true)).unwrap();
+    assert_eq!(sender.uncuttable(), 0);
+
+    for begun in [44, 42, 0] {
+        let _ = sender.poll(Time::ZERO, 1, 50, 50).expect("a piece");
+        assert_eq!(sender.uncuttable(), begun);
+    }
+    sender.set_cuts_to_fit(true);
+    sender.repeat_unanswered(1, Repeat::All);
+    assert_eq!(sender.uncuttable(), 44);
+
+    sender.push(c_pdu(2, 130, true)).unwrap();
+    while sender.uncuttable() == 44 {
+        let _ = sender.poll(Time::ZERO, 2, 50, 50).expect("a piece");
+    }
+    let _ = sender.poll(Time::ZERO, 2, 50, 50).expect("the last lost piece");
+    let _ = sender.poll(Time::ZERO, 2, 50, 50).expect("a piece of the second");
+    assert_eq!(sender.uncuttable(), 0, "its peer takes shorter pieces");
+}
+
+#[test]
 fn an_acknowledgement_says_nothing_of_later_turns() {
     let mut sender = Sender::new(Numbers::Short, 128);
     let receiver = Receiver::new(Numbers::Short);

@@ -180,6 +180,23 @@ fn a_broken_link_is_no_hard_link() {
 }
 
 #[test]
+fn a_hard_link_asked_for_late_over_a_soft_link_breaks_with_it() {
+    let mut pair = Pair::new();
+    pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
+    pair.near.run();
+    let made = LinkEvent::Made { peer: B, is_exclusive: true, is_caller: true };
+    pair.near.server.handle_link(pair.near.now, made);
+    let [request] = &pair.near.requests()[..] else { panic!("one request") };
+    pair.far.indicate(A, request);
+    assert!(pair.far.server.hard_link().is_some());
+
+    let broken = LinkEvent::Broken { peer: A, is_exclusive: false };
+    pair.far.server.handle_link(pair.far.now, broken);
+
+    assert_eq!(pair.far.server.hard_link(), None);
+}
+
+#[test]
 fn a_client_that_goes_ends_its_link() {
     let mut pair = Pair::new();
     pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));

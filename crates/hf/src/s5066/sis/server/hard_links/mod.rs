@@ -440,10 +440,13 @@ impl Server {
                 let reason = if has_answered { LinkReason::BUSY } else { LinkReason::NO_RESPONSE };
                 self.give_up(now, reason);
             }
-            LinkEvent::Broken { peer, is_exclusive: true } if peer == remote => match state {
-                State::Making | State::Asking { .. } => {
+            LinkEvent::Broken { peer, is_exclusive } if peer == remote => match state {
+                State::Making | State::Asking { .. } if is_exclusive => {
                     self.give_up(now, LinkReason::NO_RESPONSE);
                 }
+                // A soft link breaks before an exclusive one is made.
+                State::Making | State::Asking { .. } => {}
+                // The request of the other node may have come late, over a soft link after the exclusive one.
                 State::Up | State::Indicated { .. } => {
                     self.tell_ended(now, TerminateReason::LINK_BROKEN);
                     self.links.current = None;
