@@ -3,7 +3,7 @@
 //! ```text
 //!  Client ─┐ octets            signals
 //!  Client ─┼─────── Node ─ Radio ~~~~~ all other radios
-//!  rogue ──┘                 ~~~~~ stranger: old or changed transmissions
+//!  rogue ──┘                 ~~~~~ stranger: old or changed transmissions, U_PDUs in the name of nodes
 //! ```
 //!
 //! A stranger may confirm what has not arrived, because the air has no seals. Then only seals of clients count.
@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use base::rng::Rng;
 use base::time::{Time, earliest};
-use hf::modem::{Family, Waveform};
+use hf::modem::{Family, Keying, Waveform};
 use hf::s5066::cas::Access;
-use hf::s5066::node::{Config, Event as NodeEvent, Extensions, JITTER, Rate};
+use hf::s5066::node::{self, Config, Event as NodeEvent, Extensions, JITTER, Link, Rate};
 use hf::s5066::seal::{self, Key, Sealing};
 use hf::s5066::service::Mode;
 use hf::s5066::sis::client::{self, Event, Received, Send, SendId};
-use hf::s5066::sis::primitive::{Arrival, Block, HardLink, LinkKind, Primitive};
+use hf::s5066::sis::primitive::{Arrival, Block, HardLink, LinkKind, Primitive, UnidataRequest};
 use hf::s5066::sis::server::Backlog;
+use hf::s5066::sis::stream::Stream;
 use hf::s5066::sis::{Client, ClientId, Confirmation, Sap, Service, UnidataReason};
 use hf::s5066::{Address, Node};
 
@@ -39,8 +40,11 @@ const SIZES: std::ops::Range<usize> = 8..1_800;
 /// Octets of a U_PDU that is sent in the calm, and how often until one arrives.
 const PROBE: usize = 100;
 const PROBE_EVERY: Duration = Duration::from_secs(600);
-/// Transmissions that a stranger remembers.
+/// Transmissions that a stranger remembers, and U_PDUs.
 const OVERHEARD: usize = 50;
+/// Calls until the node of a stranger has sent a U_PDU, and octets of each.
+const CALLS: usize = 100;
+const ROOM: usize = 4_096;
 /// Octets of the last requests of honest clients, which a rogue repeats.
 const REQUESTS: usize = 8_192;
 /// The wall clock at the start of all clocks, since 1970.
@@ -58,6 +62,15 @@ enum Attacker {
 
 /// A node and a client.
 type Place = (usize, usize);
+
+/// A U_PDU of an honest client as its node was given it.
+#[derive(Clone, Debug)]
+struct Letter {
+    from: Place,
+    to: Address,
+    to_sap: Sap,
+    u_pdu: Vec<u8>,
+}
 
 /// A U_PDU, and the clients' knowledge about it.
 #[derive(Debug)]
@@ -152,6 +165,8 @@ pub struct Stations {
     unproven: BTreeSet<(Place, Place)>,
     probes: BTreeMap<usize, (Place, Place)>,
     overheard: VecDeque<Vec<u8>>,
+    /// The U_PDUs that a stranger knows.
+    letters: VecDeque<Letter>,
     /// Octets of the transmission under way, of each station.
     on_air: BTreeMap<usize, Vec<u8>>,
     requests: VecDeque<u8>,
@@ -194,6 +209,7 @@ impl Stations {
             unproven: BTreeSet::new(),
             probes: BTreeMap::new(),
             overheard: VecDeque::new(),
+            letters: VecDeque::new(),
             on_air: BTreeMap::new(),
             requests: VecDeque::new(),
         };
@@ -316,10 +332,10 @@ impl Stations {
     /// Moves octets between a node and its clients; whether there was anything.
     fn exchange(&mut self, now: Time, at: usize) -> Result<bool, String> {
         let mut is_any = false;
-        let Self { stations, requests, .. } = self;
+        let Self { stations, requests, letters, attacker, .. } = self;
         let Station { node, seats, .. } = &mut stations[at];
         let mut octets = Vec::new();
-        for seat in seats.iter_mut() {
+        for (of, seat) in seats.iter_mut().enumerate() {
             seat.client.handle_clock(now, clock(now));
             let Some(id) = seat.id else { continue };
             octets.clear();
@@ -329,6 +345,9 @@ impl Stations {
                 node.handle_octets(now, id, &octets);
                 requests.extend(&octets);
                 requests.drain(..requests.len().saturating_sub(REQUESTS));
+                if *attacker == Attacker::Stranger {
+                    overhear(letters, (at, of), &octets);
+                }
             }
         }
         while let Some(event) = self.stations[at].node.poll_event() {
@@ -504,7 +523,12 @@ impl Stations {
             let service = Service::ARQ.into();
             Primitive::BindRequest { sap: ROGUE, rank: 0, service }.emit(&mut octets);
         }
-        let said: Vec<u8> = requests.iter().copied().collect();
+        // In the absence of an honest client the rogue could take its access point, and would then be that client.
+        let is_bound = |sap_of: Sap| node.sis().bound().any(|(sap, _)| sap == sap_of);
+        let said: Vec<u8> = match (0..CLIENTS).all(|seat| is_bound(sap(seat))) {
+            true => requests.iter().copied().collect(),
+            false => Vec::new(),
+        };
         match choice(rng, 4) {
             0 => octets.extend((0..choice(rng, 200)).map(|_| rng.bits().to_le_bytes()[0])),
             1 => octets.extend(&said),
@@ -527,12 +551,60 @@ impl Stations {
             node.handle_disconnected(now, id);
             *rogue = None;
         }
-        // It may have taken the place of an honest client that is gone for now: then it is the client.
-        let honest = |(sap_of, of): (Sap, ClientId)| sap_of != ROGUE && Some(of) == *rogue;
-        if node.sis().bound().any(honest) {
-            node.handle_disconnected(now, id);
-            *rogue = None;
+    }
+
+    /// In some cases, a transmission of a stranger's node in the name of another node: a U_PDU sent before, to its
+    /// receiver or to others, or a changed one.
+    fn counterfeit(&mut self, now: Time, to: usize) -> Option<Vec<u8>> {
+        let rng = &mut self.stations[to].rng;
+        let about: Vec<_> = self.letters.iter().filter(|letter| letter.from.0 != to).collect();
+        let mut letter = (*about.get(choice(rng, about.len()))?).clone();
+        match choice(rng, 4) {
+            0 => return None,
+            1 => {}
+            2 => {
+                letter.to = address(to);
+                letter.to_sap = sap(choice(rng, CLIENTS));
+            }
+            _ => {
+                let which = choice(rng, letter.u_pdu.len());
+                *letter.u_pdu.get_mut(which)? ^= 1 << choice(rng, 8);
+            }
         }
+        let rng = rng.clone();
+        let Letter { from, to, to_sap, u_pdu } = &letter;
+        let config = Config {
+            address: address(from.0),
+            access: Access::PointToPoint,
+            ..self.stations[from.0].config.clone()
+        };
+        let mut node = Node::new(now, config, rng);
+        let id = node.handle_connected(now)?;
+        let delivery = Service::NON_ARQ.into();
+        let mut octets = Vec::new();
+        Primitive::BindRequest { sap: sap(from.1), rank: 0, service: delivery }.emit(&mut octets);
+        let request = UnidataRequest {
+            priority: 0,
+            to_sap: *to_sap,
+            to: *to,
+            delivery,
+            ttl: 0,
+            u_pdu: &u_pdu[..],
+        };
+        Primitive::UnidataRequest(request).emit(&mut octets);
+        node.handle_octets(now, id, &octets);
+        let (mut now, mut said) = (now, Vec::new());
+        for _ in 0..CALLS {
+            match node.poll_transmit(now, ROOM, &mut said) {
+                Some(Keying::End) => return Some(said),
+                Some(Keying::Octets | Keying::Start(_)) => {}
+                None => {
+                    now = node.next_timeout()?;
+                    node.handle_timeout(now);
+                }
+            }
+        }
+        None
     }
 
     fn probe(&mut self, now: Time, at: usize) {
@@ -649,10 +721,12 @@ impl Cores for Stations {
             Attacker::Rogue => self.misbehave(now, node),
             Attacker::Stranger => {
                 self.is_attacked = true;
+                let counterfeit = self.counterfeit(now, node);
                 let Station { node, radio, rng, .. } = &mut self.stations[node];
                 let which = choice(rng, self.overheard.len());
                 let old = self.overheard.get(which).filter(|_| rng.chance(0.7));
-                radio.hear(now, self.waveform, old.map_or(octets, |old| &old[..]), node);
+                let heard = counterfeit.as_deref().or(old.map(|old| &old[..]));
+                radio.hear(now, self.waveform, heard.unwrap_or(octets), node);
             }
         }
     }
@@ -673,7 +747,7 @@ impl Cores for Stations {
                 if self.stations[node].seats[seat].id.is_none() {
                     self.stations[node].seats[seat].client = client;
                     // Seals of the last minutes before its start count as new.
-                    if self.sealing.is_some() && self.is_attacked {
+                    if self.sealing.is_some() && self.attacker == Attacker::Stranger {
                         for known in self.known.iter_mut().filter(|known| known.to.1 == seat) {
                             known.delivered.remove(&node);
                         }
@@ -682,6 +756,9 @@ impl Cores for Stations {
             }
         }
         let has_limits = self.has_limits;
+        let is_call = |it: node::Station| it.address == address(node) && it.link == Link::Calling;
+        let calls = |from: &usize| self.stations[*from].node.stations().any(is_call);
+        let calling: Vec<usize> = (0..self.stations.len()).filter(calls).collect();
         let station = &mut self.stations[node];
         if is_node {
             if has_limits && rng.chance(0.3) {
@@ -690,10 +767,14 @@ impl Cores for Stations {
             station.radio.break_off();
             station.node = Node::new(now, station.config.clone(), rng.clone());
             station.rogue = None;
-            // Without ARQ, a node that has forgotten everything takes the next copy for a new one.
-            for known in self.known.iter_mut().filter(|known| !known.service.mode.is_arq()) {
-                known.delivered.remove(&node);
+            // A node that has forgotten everything takes the next copy for a new one: always without ARQ, and with ARQ
+            // where the call was not answered with which the U_PDU went along.
+            for known in self.known.iter_mut() {
+                if !known.service.mode.is_arq() || calling.contains(&known.from.0) {
+                    known.delivered.remove(&node);
+                }
             }
+            self.last.retain(|(from, to, _), _| to.0 != node || !calling.contains(&from.0));
             if !station.radio.is_on() {
                 station.node.handle_modem_available(now, false);
             }
@@ -874,7 +955,7 @@ fn draw(config: &mut Config, course: &Course, rng: &mut Rng) {
         config.sis.mtu = mtu(rng);
     }
     if course.has_limits && rng.chance(0.2) {
-        config.sis.max_ttl = Some(Duration::from_secs_f64(log(rng, 60.0..7_200.0)));
+        config.sis.max_ttl = Some(Duration::from_secs_f64(log(rng, 600.0..7_200.0)));
     }
 }
 
@@ -897,6 +978,22 @@ fn plain(from: Place, to: Place) -> Known {
         is_refused: false,
         delivered: BTreeSet::new(),
     }
+}
+
+/// A stranger remembers the U_PDUs in octets of a client for its node.
+fn overhear(letters: &mut VecDeque<Letter>, from: Place, octets: &[u8]) {
+    let mut stream = Stream::default();
+    stream.push(octets);
+    while let Ok(Some(fields)) = stream.take() {
+        let Ok(Primitive::UnidataRequest(request) | Primitive::ExpeditedUnidataRequest(request)) =
+            Primitive::parse(fields)
+        else {
+            continue;
+        };
+        let UnidataRequest { to, to_sap, u_pdu, .. } = request;
+        letters.push_back(Letter { from, to, to_sap, u_pdu: u_pdu.to_vec() });
+    }
+    letters.drain(..letters.len().saturating_sub(OVERHEARD));
 }
 
 fn address(node: usize) -> Address {
