@@ -105,7 +105,7 @@ pub struct Carried {
     /// Whether they came encrypted, or by radio: what encrypts the link stands between the node and its modem, where we
     /// cannot see it, and an uplink is heard by others than the radio.
     pub is_secret: bool,
-    /// The names of the devices by which they came. With a device, its service goes, and brings nothing for its network.
+    /// The service's own devices. Nothing comes for the network of a device that is gone, so it needs no wall.
     pub devices: BTreeSet<String>,
 }
 

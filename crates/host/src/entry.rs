@@ -562,7 +562,7 @@ pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeS
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(found),
         asked => asked?,
     }
-    for (_, address, bits) in links::addresses_of(netlink, device)? {
+    for (_, address, bits) in links::addresses_of(netlink, Some(device))? {
         found.extend(Prefix::new(address, bits).map(|prefix| Entry::Address { device, prefix }));
     }
     Ok(found)

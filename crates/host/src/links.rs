@@ -65,7 +65,7 @@ impl LinkState {
             asked => asked?,
         }
         let Some(mut state) = state else { return Ok(None) };
-        let found = addresses_of(netlink, state.index)?;
+        let found = addresses_of(netlink, Some(state.index))?;
         state.addresses = found.into_iter().map(|(_, address, _)| address).collect();
         // The first stays the first: the kernel lists primary addresses before secondary ones.
         state.addresses.sort_by_key(|&address| (is_link_local(address), address.is_ipv6()));
@@ -79,8 +79,7 @@ impl LinkState {
 /// When no interface has this number, or the kernel does not answer.
 pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
     let mut state = None;
-    let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
-    netlink.ask(&request, |message| state = parse_link(message))?;
+    netlink.ask(&get_request(index), |message| state = parse_link(message))?;
     state.map(|state| state.mtu).ok_or_else(|| io::Error::other("no such interface"))
 }
 
@@ -101,11 +100,7 @@ pub fn own_v4_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>>
 /// # Errors
 /// When the kernel does not answer.
 pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
-    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
-    let own = netlink.dump(&request, |message, own| {
-        own.extend(address_of(message).map(|(_, address, _)| address));
-    })?;
-    Ok(own.into_iter().collect())
+    Ok(addresses_of(netlink, None)?.into_iter().map(|(_, address, _)| address).collect())
 }
 
 /// The interfaces with an address of IPv4, or of IPv6, that is not link-local.
@@ -113,12 +108,9 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
 /// # Errors
 /// When the kernel does not answer.
 pub fn with_address(netlink: &mut Netlink, is_v4: bool) -> io::Result<BTreeSet<u32>> {
-    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
-    let found = netlink.dump(&request, |message, found| {
-        let its = address_of(message).filter(|(_, address, _)| address.is_ipv4() == is_v4);
-        found.extend(its.filter(|it| !is_link_local(it.1)).map(|(interface, ..)| interface));
-    })?;
-    Ok(found.into_iter().collect())
+    let is_one = |it: &IpAddr| it.is_ipv4() == is_v4 && !is_link_local(*it);
+    let all = addresses_of(netlink, None)?.into_iter();
+    Ok(all.filter(|(_, address, _)| is_one(address)).map(|(interface, ..)| interface).collect())
 }
 
 /// The number of the interface concerned by a message, if any.
@@ -141,20 +133,20 @@ pub fn subject(message: Message<'_>) -> Option<u32> {
 /// The interface reported by a message, and whether the interface is switched on; `None` for other messages.
 #[must_use]
 pub fn up(message: Message<'_>) -> Option<(u32, bool)> {
-    let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
-    let is_up = i32::from_ne_bytes([f0, f1, f2, f3]) & libc::IFF_UP != 0;
-    let index = u32::from_ne_bytes([i0, i1, i2, i3]);
-    (message.kind == libc::RTM_NEWLINK).then_some((index, is_up))
+    has_flags(message, libc::IFF_UP)
 }
 
 /// The interface reported by a message, and whether it is up and has a carrier; `None` for other messages.
 #[must_use]
 pub fn running(message: Message<'_>) -> Option<(u32, bool)> {
+    has_flags(message, libc::IFF_UP | libc::IFF_RUNNING)
+}
+
+fn has_flags(message: Message<'_>, needed: i32) -> Option<(u32, bool)> {
     let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
-    let needed = libc::IFF_UP | libc::IFF_RUNNING;
-    let is_running = i32::from_ne_bytes([f0, f1, f2, f3]) & needed == needed;
+    let has_all = i32::from_ne_bytes([f0, f1, f2, f3]) & needed == needed;
     let index = u32::from_ne_bytes([i0, i1, i2, i3]);
-    (message.kind == libc::RTM_NEWLINK).then_some((index, is_running))
+    (message.kind == libc::RTM_NEWLINK).then_some((index, has_all))
 }
 
 /// The neighbour that did not answer the kernel, if a message reports one: the number of the interface, and the
@@ -308,7 +300,7 @@ pub fn of_group(netlink: &mut Netlink, group: u32) -> io::Result<Vec<u32>> {
 /// An address that a neighbour on a link might have: beside this node's own in the same network.
 #[must_use]
 pub fn neighbour_of(netlink: &mut Netlink, index: u32, is_v6: bool) -> Option<IpAddr> {
-    let found = addresses_of(netlink, index).ok()?;
+    let found = addresses_of(netlink, Some(index)).ok()?;
     let mut its = found.into_iter().filter(|(_, address, _)| address.is_ipv6() == is_v6);
     let (_, address, _) = its.find(|(_, address, _)| !is_link_local(*address))?;
     Some(beside(address, 3))
@@ -428,16 +420,16 @@ pub(crate) fn get_request(index: u32) -> Request {
     Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0))
 }
 
-/// The addresses of an interface, in the form of [`address_of`].
+/// The addresses of an interface, or of all, in the form of [`address_of`].
 pub(crate) fn addresses_of(
     netlink: &mut Netlink,
-    index: u32,
+    index: Option<u32>,
 ) -> io::Result<Vec<(u32, IpAddr, u8)>> {
     let mut fixed = [0; ADDRESS_FIXED];
-    fixed[4..].copy_from_slice(&index.to_ne_bytes());
+    fixed[4..].copy_from_slice(&index.unwrap_or_default().to_ne_bytes());
     let request = Request::dump(libc::RTM_GETADDR, &fixed);
     let found = netlink.dump(&request, |message, found| {
-        found.extend(address_of(message).filter(|(of, ..)| *of == index));
+        found.extend(address_of(message).filter(|(of, ..)| index.is_none_or(|it| it == *of)));
     });
     match found {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Vec::new()),

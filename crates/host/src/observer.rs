@@ -380,17 +380,13 @@ impl Facts {
     /// Asks the kernel for all.
     fn read() -> io::Result<Self> {
         let mut netlink = Netlink::open()?;
-        let mut facts = Self::default();
-        let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
-        let all = netlink.dump(&request, |message, all| all.extend(links::address_of(message)))?;
-        facts.addresses = all.into_iter().collect();
+        let addresses = links::addresses_of(&mut netlink, None)?.into_iter().collect();
         let mut fixed = [0; NETCONF_FIXED];
         fixed[0] = u8::try_from(libc::AF_INET).unwrap_or_default();
         let request = Request::dump(RTM_GETNETCONF, &fixed);
         let all =
             netlink.dump(&request, |message, all| all.extend(reverse_path_filter(message)))?;
-        facts.reverse_path_filters = all.into_iter().collect();
-        Ok(facts)
+        Ok(Self { addresses, reverse_path_filters: all.into_iter().collect() })
     }
 
     /// Takes what a notice says.

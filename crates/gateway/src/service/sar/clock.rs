@@ -1,11 +1,11 @@
-//! The clock by which stored messages expire: it goes on evenly whoever sets the wall clock, and never back at a start.
+//! Tells when stored messages expire: the store's time goes on evenly whoever sets the wall clock, and never back.
 //!
 //! ```text
-//!   at a start:  stored time of the reference + what the wall clock has gone on since the reference
-//!   afterwards:  as the process counts; if the wall clock was set, a new reference goes to the file `clock`
+//!   at a start:  the reference's time + the wall clock's progress since the reference
+//!   afterwards:  as the process counts; once the wall clock was set, the file `clock` gets a new reference
 //! ```
-//! Without the file, as after an earlier version, both times are the same. The time that no process ran is not known if
-//! the wall clock has gone back meanwhile: then messages live as long as they would have at the last write to the store.
+//! Without the file, as after an earlier version, both clocks are the same. If the wall clock has gone back while no
+//! process ran, nobody knows how long: lifetimes go on from the last write to the store.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use base::time::Time;
 use tracing::warn;
 
-/// A wall clock that differs by no more was not set, in milliseconds.
+/// A smaller difference is no change of the wall clock, in milliseconds.
 const STEP: u64 = 1_000;
 
 /// The clock of a store. All its times, and those of the wall clock, are milliseconds.
@@ -22,11 +22,11 @@ const STEP: u64 = 1_000;
 pub struct Clock {
     folder: PathBuf,
     reference: Reference,
-    /// The stored time at a time of the process.
+    /// When the process opened the store, by its own clock and the store's.
     began: (Time, u64),
 }
 
-/// One moment, by both clocks.
+/// The time of one moment by the wall clock and by the store's clock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Reference {
     wall: u64,
@@ -63,7 +63,7 @@ impl Clock {
 }
 
 impl Reference {
-    /// The stored time when the wall clock says `wall`.
+    /// The store's time when the wall clock says `wall`.
     fn at(self, wall: u64) -> u64 {
         self.stored.saturating_add(wall.saturating_sub(self.wall))
     }
@@ -104,14 +104,14 @@ mod tests {
             Self { folder, clock: None, now: Time::ZERO, written: 0 }
         }
 
-        /// Starts a process when the wall clock says `wall`; returns the stored time.
+        /// Starts a process when the wall clock says `wall`; returns the store's time.
         fn start(&mut self, wall: u64) -> u64 {
             let clock = Clock::open(&self.folder, self.now, wall, self.written);
             self.written = wall;
             self.clock.insert(clock).time(self.now)
         }
 
-        /// So many milliseconds later something is written, when the wall clock says `wall`; returns the stored time.
+        /// So many milliseconds later something is written, when the wall clock says `wall`; returns the store's time.
         fn write(&mut self, later: u64, wall: u64) -> u64 {
             self.now += Duration::from_millis(later);
             self.written = wall;
