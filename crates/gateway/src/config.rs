@@ -241,7 +241,7 @@ impl Config {
         let host = optional(root, "host", |section| {
             let mut numbers = Numbers::default();
             let applied = section.apply(&numbers::PARAMETERS, &mut numbers);
-            let networks = values(section, "networks", ipclient::network)?;
+            let networks = values(section, "networks", beside)?;
             applied?;
             match numbers.fault() {
                 Some(why) => Err(section.complain(why)),
@@ -448,6 +448,16 @@ fn values<T>(
         }
         Some(entry) => Ok(vec![read(&entry)?]),
     }
+}
+
+/// A network next to this host.
+fn beside(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
+    let network = ipclient::network(entry)?;
+    // Default routes lead there: it would not be kept from leaving by them.
+    if network.bits() <= 1 {
+        return Err(entry.complain(format!("{network} is no network of one interface")));
+    }
+    Ok(network)
 }
 
 /// The section under a key, if there is one.

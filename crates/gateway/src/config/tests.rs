@@ -422,6 +422,24 @@ fn examples() -> Vec<String> {
 }
 
 #[test]
+fn networks_next_to_this_host_are_networks_of_interfaces() {
+    let read = |networks: &str| {
+        let text = format!("[hbh]\ninterfaces = [\"wlan0\"]\n[host]\nnetworks = {networks}\n");
+        Config::parse("a.toml", &text).map(|it| it.networks).map_err(|it| it.to_string())
+    };
+
+    let two = read("[\"198.51.100.0/24\", \"2001:db8::/64\"]").unwrap();
+    assert_eq!(two, ["198.51.100.0/24", "2001:db8::/64"].map(|it| it.parse().unwrap()).into());
+    for (wrong, why) in [
+        ("\"0.0.0.0/0\"", "a.toml:4: host.networks: 0.0.0.0/0 is no network of one interface"),
+        ("\"198.51.100.1/24\"", "has host bits: 198.51.100.0/24 is meant"),
+    ] {
+        let said = read(wrong).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn the_schema_has_the_keys_that_the_reader_asks_for_and_no_others() {
     let mut texts: Vec<String> = MORE_SECTIONS.iter().map(|&text| text.to_owned()).collect();
     texts.extend(examples());
