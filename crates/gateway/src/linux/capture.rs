@@ -9,7 +9,6 @@
 //! leave in clear.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use base::ip::Prefix;
@@ -18,7 +17,7 @@ use host::beside::Carried;
 use host::fence::{Content, DROP};
 use host::nft::{self, Told};
 use host::numbers::Mark;
-use host::{Fault, Observer, Owner};
+use host::{Observer, Owner};
 
 use super::firewall::{MARK as OWN, TARGET};
 use super::led::{BEHIND, CAPTURED, Led, pass_others};
@@ -48,7 +47,7 @@ pub(crate) struct Plan {
 /// The capture at work; dropping it ends the capture.
 pub(crate) struct Capture {
     plan: Plan,
-    led: Led,
+    pub(crate) led: Led,
 }
 
 impl Capture {
@@ -64,33 +63,12 @@ impl Capture {
         Ok(Self { plan, led })
     }
 
-    /// When to call [`Self::handle_ready`] at the latest.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.led.next_timeout()
-    }
-
     /// Puts back what others have removed, and takes complaints of `nft`.
     ///
     /// # Errors
     /// When the table is gone and cannot be made again, or the kernel cannot be asked.
     pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
         self.led.handle_ready(now, || self.plan.script())
-    }
-
-    /// Datagrams that would have left in clear, and were dropped.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.led.dropped()
-    }
-
-    /// The present faults, in words for an operator.
-    pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
-        self.led.faults(now)
-    }
-}
-
-impl AsFd for Capture {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.led.as_fd()
     }
 }
 

@@ -18,12 +18,11 @@ mod plan;
 mod syn;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use base::time::Time;
 use host::nft::{self, Told};
-use host::{Fault, Kept, Observer, Owner};
+use host::{Kept, Observer, Owner};
 use nix::libc;
 use rules::Counters;
 use tracing::warn;
@@ -43,7 +42,7 @@ const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their
 /// The diversion, while it lasts.
 pub(crate) struct Diversion {
     plan: Plan,
-    led: Led,
+    pub(crate) led: Led,
 }
 
 impl Diversion {
@@ -95,11 +94,6 @@ impl Diversion {
         self.plan.holds()
     }
 
-    /// Packets that would have left in clear, and were dropped.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.led.dropped()
-    }
-
     /// The packets blocked by each rule, with the rule's name.
     ///
     /// # Errors
@@ -114,11 +108,6 @@ impl Diversion {
             .collect())
     }
 
-    /// When to call [`Self::handle_ready`] at the latest.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.led.next_timeout()
-    }
-
     /// Puts back what others have removed, and takes complaints of `nft`.
     ///
     /// # Errors
@@ -129,11 +118,6 @@ impl Diversion {
             notice_own_errors(&mut self.led);
         }
         Ok(told)
-    }
-
-    /// The present faults, in words for an operator.
-    pub(crate) fn faults(&self, now: Time) -> Vec<Fault> {
-        self.led.faults(now)
     }
 }
 
@@ -146,11 +130,5 @@ fn notice_own_errors(led: &mut Led) {
             "errors of this host itself do not reach connections with others' addresses: that nobody \
              is at a target's address is noticed after 30 s"
         );
-    }
-}
-
-impl AsFd for Diversion {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.led.as_fd()
     }
 }

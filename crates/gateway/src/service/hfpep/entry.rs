@@ -238,7 +238,7 @@ impl Entry {
 
     /// Packets that would have left in clear, and were dropped.
     pub fn dropped(&self) -> u64 {
-        self.diversion.as_ref().map_or(0, Diversion::dropped)
+        self.diversion.as_ref().map_or(0, |it| it.led.dropped())
             + self.wall.as_ref().map_or(0, Kept::kept_out)
     }
 
@@ -316,13 +316,13 @@ impl Entry {
 
     /// When to call [`Self::handle_ready`] at the latest.
     pub fn next_timeout(&self) -> Option<Time> {
-        let diversion = self.diversion.as_ref().and_then(Diversion::next_timeout);
+        let diversion = self.diversion.as_ref().and_then(|it| it.led.next_timeout());
         earliest(diversion, self.wall.as_ref().and_then(Kept::next_timeout))
     }
 
     /// The present faults, in words for an operator.
     pub fn faults(&self, now: Time) -> Vec<Fault> {
-        let of_diversion = self.diversion.as_ref().map(|it| it.faults(now));
+        let of_diversion = self.diversion.as_ref().map(|it| it.led.faults(now));
         let mut faults = of_diversion.unwrap_or_default();
         faults.extend(self.wall.iter().flat_map(Kept::faults));
         faults.extend(self.gate.borrow().fault());
@@ -341,7 +341,7 @@ impl Entry {
     pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let listeners = self.listeners.iter().map(|listener| listener.socket.as_fd());
         let hold = self.hold.iter().map(|hold| hold.as_fd());
-        let diversion = self.diversion.iter().map(|diversion| diversion.as_fd());
+        let diversion = self.diversion.iter().map(|diversion| diversion.led.as_fd());
         let wall = self.wall.iter().map(|wall| wall.as_fd());
         let all = listeners.chain(hold).chain(diversion).chain(wall);
         fds.extend(all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -358,7 +358,7 @@ impl Entry {
     /// When the diversion has ended.
     pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<Come> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
-            && (has_input(*last) || diversion.next_timeout().is_some_and(|at| at <= now))
+            && (has_input(*last) || diversion.led.next_timeout().is_some_and(|at| at <= now))
             && let Told::Complaints(said) = diversion.handle_ready(now)?
             && !said.is_empty()
         {

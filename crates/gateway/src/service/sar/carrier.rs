@@ -103,24 +103,24 @@ impl Carrier {
     }
 
     pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
-        fds.push(PollFd::new(self.capture.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.capture.led.as_fd(), PollFlags::POLLIN));
         let events = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|it| PollFd::new(it.as_fd(), events)));
     }
 
     /// When to call [`Sar::carry`] at the latest.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.capture.next_timeout()
+        self.capture.led.next_timeout()
     }
 
     /// Datagrams that would have left in clear, and were dropped.
     pub fn dropped(&self) -> u64 {
-        self.capture.dropped()
+        self.capture.led.dropped()
     }
 
     /// The present faults, in words for an operator.
     pub fn faults(&self, now: Time) -> Vec<Fault> {
-        self.capture.faults(now)
+        self.capture.led.faults(now)
     }
 
     pub fn watched(&self) -> usize {
@@ -208,7 +208,7 @@ impl Sar {
     pub fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(carrier) = &mut self.carrier else { return Ok(()) };
         let is_due = ready.first().is_some_and(|it| has_input(*it))
-            || carrier.capture.next_timeout().is_some_and(|at| at <= now);
+            || carrier.capture.led.next_timeout().is_some_and(|at| at <= now);
         if is_due
             && let Told::Complaints(said) = carrier.capture.handle_ready(now)?
             && !said.is_empty()
