@@ -280,10 +280,10 @@ fn a_connection_survives_its_nodes_and_is_reset_when_a_gateway_is_gone() {
     // The far gateway, which tells nobody before the next one does.
     net.gateway(1).signal(Signal::SIGKILL);
     net.gateway(1).finish(SOON);
-    let error = server.read(&mut [0; 1]).unwrap_err();
+    let error = server.read_exact(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     net.start_gateway(1, &pep(1));
-    let error = client.read(&mut [0; 1]).unwrap_err();
+    let error = client.read_exact(&mut [0; 1]).unwrap_err();
 
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }

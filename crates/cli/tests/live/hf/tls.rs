@@ -186,7 +186,7 @@ fn who_speaks_something_else_or_nothing_is_sent_away() {
     net.expect_counter(0, "hfpep_tls_not_tls", 1);
     assert_eq!(net.status(0)["hfpep"]["handshakes"], 1);
     silent.set_read_timeout(Some(SOON)).unwrap();
-    let told = silent.read(&mut [0]).unwrap_err();
+    let told = silent.read_exact(&mut [0]).unwrap_err();
     assert_eq!(told.kind(), ErrorKind::ConnectionReset);
     net.expect_counter(0, "hfpep_tls_timed_out", 1);
     // Nobody at the far end has heard of either.

@@ -66,7 +66,7 @@ fn a_reset_goes_through_either_way() {
         .unwrap();
         drop(resets);
 
-        let error = told.read(&mut [0; 1]).unwrap_err();
+        let error = told.read_exact(&mut [0; 1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "client resets: {is_client}");
     }
     for gateway in [0, 1] {
@@ -187,7 +187,7 @@ fn connections_are_reset_when_the_far_gateway_is_gone_and_go_on_when_it_is_back(
     net.gateway(1).finish(SOON);
 
     for program in [&mut client, &mut server] {
-        let error = program.read(&mut [0; 1]).unwrap_err();
+        let error = program.read_exact(&mut [0; 1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
     assert_eq!(net.ends_of("10.2.0.2:7"), ErrorKind::ConnectionReset);

@@ -200,9 +200,9 @@ fn exchange(net: &Net, listener: &TcpListener, port: u16, server_first: bool) {
         (client.try_clone().unwrap(), &mut server)
     };
     first.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(second.read(&mut [0]).unwrap(), 0);
+    assert_eq!(second.read_to_end(&mut Vec::new()).unwrap(), 0);
     second.shutdown(Shutdown::Write).unwrap();
-    assert_eq!((&first).read(&mut [0]).unwrap(), 0);
+    assert_eq!((&first).read_to_end(&mut Vec::new()).unwrap(), 0);
 }
 
 /// The server listens at both of its addresses.
