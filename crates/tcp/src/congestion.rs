@@ -39,6 +39,8 @@ pub struct Delivery {
     pub total: u64,
     /// Octets in flight now: neither arrived nor lost.
     pub in_flight: u64,
+    /// When the newest segment that this acknowledgement reports for the first time was last sent.
+    pub sent_at: Option<Time>,
     /// Whether everything written was sent: less may be in flight than there is room for.
     pub is_app_limited: bool,
 }

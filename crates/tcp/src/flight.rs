@@ -26,6 +26,8 @@ pub struct Landed {
     pub oldest: Option<Time>,
     /// When the newest segment covered was sent.
     pub newest: Option<Time>,
+    /// When the segment covered that was sent last was sent.
+    pub latest: Option<Time>,
     /// The send time of the oldest segment that `is_echoed`; if any such segment was sent more than once, of a
     /// retransmitted one.
     pub echoed: Option<Time>,
@@ -60,6 +62,7 @@ impl Flight {
         while let Some(sent) = self.0.front().copied().filter(|sent| sent.to <= una) {
             landed.oldest = landed.oldest.or(Some(sent.last_at));
             landed.newest = Some(sent.last_at);
+            landed.latest = landed.latest.max(landed.newest);
             landed.is_newest_again = sent.is_again;
             if sent.is_again && !landed.is_ambiguous {
                 landed.is_ambiguous = true;
@@ -72,6 +75,11 @@ impl Flight {
             self.0.pop_front();
         }
         landed
+    }
+
+    /// When the segment before `end` was last sent.
+    pub fn sent_at(&self, end: Seq) -> Option<Time> {
+        self.0.get(self.0.partition_point(|sent| sent.to < end)).map(|sent| sent.last_at)
     }
 
     /// The oldest segment.

@@ -51,6 +51,8 @@ pub struct Sender {
     /// The octet at `una` is probing a closed window.
     probing: bool,
     last_data_at: Option<Time>,
+    /// When the newest segment of which the present acknowledgement tells was last sent.
+    told_sent_at: Option<Time>,
 }
 
 /// A segment to send.
@@ -121,6 +123,7 @@ impl Sender {
             head_due: false,
             probing: false,
             last_data_at: None,
+            told_sent_at: None,
         }
     }
 
@@ -553,6 +556,7 @@ impl Sender {
         is_echoed: impl Fn(Time) -> bool,
         stats: &mut Feedback,
     ) -> Progress {
+        self.told_sent_at = None;
         let fresh = if self.sack { self.take_blocks(report, stats) } else { 0 };
         if report.ack > self.una {
             return self.handle_new_ack(now, report, is_echoed, stats);
@@ -621,7 +625,11 @@ impl Sender {
             } else if index == 0 && (to <= report.ack || blocks.get(1).is_some_and(is_within)) {
                 stats.spurious_retransmissions += 1;
             } else if from >= report.ack {
-                fresh += self.board.insert(from, to);
+                let octets = self.board.insert(from, to);
+                if octets > 0 {
+                    self.told_sent_at = self.told_sent_at.max(self.flight.sent_at(to));
+                }
+                fresh += octets;
             } else if to > report.ack {
                 stats.bad_sack_blocks += 1;
             }
@@ -642,6 +650,7 @@ impl Sender {
         Delivery {
             total: self.una.since(self.iss()) + self.board.octets_below(self.max),
             in_flight: self.pipe(),
+            sent_at: self.told_sent_at,
             is_app_limited: self.unsent() == 0,
         }
     }
@@ -709,6 +718,7 @@ impl Sender {
         stats: &mut Feedback,
     ) -> (Option<Duration>, Option<Duration>) {
         let landed = self.flight.land(report.ack, is_echoed);
+        self.told_sent_at = self.told_sent_at.max(landed.latest);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
         // An echo of an earlier copy may be a late answer to this copy or, if the answer was lost, an answer to the
         // last copy: the peer does not record the timestamp of data already received.

@@ -12,15 +12,17 @@
 //!
 //! N. Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14 (2016), and
 //! draft-cardwell-iccrg-bbr-congestion-control-00, as Linux has it under the name `bbr`. Losses do not slow BBR down,
-//! so BBR represents present-day senders; the tunnel must not do worse. Parts of Linux missing here: the allowance for
-//! acknowledgements that come in clumps, and the detection of token-bucket policers.
+//! so BBR represents present-day senders; the tunnel must not do worse. A part of Linux missing here is the detection of
+//! token-bucket policers.
 
+mod clumps;
 mod rate;
 
 use std::time::Duration;
 
 use base::time::Time;
 
+use self::clumps::Clumps;
 use self::rate::{MaxFilter, Sampler};
 use super::congestion::{Ack, CongestionControl, Delivery, Duplicate, Verdict, Window};
 
@@ -41,8 +43,15 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
 /// Segments in flight at least.
 const MIN_SEGMENTS: u64 = 4;
-/// Segments added to the window beyond the gain, to allow for segments sent together.
-const QUANTA: u64 = 3;
+/// Linux hands segments to the device as many at once as a millisecond of the pace has, within these bounds in segments
+/// and octets (`bbr_tso_segs_goal`). The window allows for three such bursts beyond the gain, so that it holds more than
+/// the least round trip where that is short.
+const BURST: Duration = Duration::from_millis(1);
+const LEAST_BURST: u64 = 2;
+const MOST_BURST: u64 = 64 << 10;
+const BURSTS: u64 = 3;
+/// Below this pace, in octets a second, a burst is a segment.
+const SLOW: f64 = 150_000.0;
 
 /// The congestion control.
 #[derive(Clone, Debug)]
@@ -50,6 +59,8 @@ pub struct Bbr {
     mode: Mode,
     sampler: Sampler,
     rates: MaxFilter,
+    clumps: Clumps,
+    srtt: Duration,
     min_rtt: Option<MinRtt>,
     round: Round,
     full: Full,
@@ -109,6 +120,8 @@ impl Default for Bbr {
             mode: Mode::Startup,
             sampler: Sampler::default(),
             rates: MaxFilter::default(),
+            clumps: Clumps::default(),
+            srtt: Duration::ZERO,
             min_rtt: None,
             round: Round::default(),
             full: Full::default(),
@@ -122,10 +135,7 @@ impl Bbr {
     /// The present estimates.
     #[must_use]
     pub fn finding(&self) -> Finding {
-        Finding {
-            rate: octets(self.rates.max()),
-            min_rtt: self.min_rtt.map(|it| it.value).unwrap_or_default(),
-        }
+        Finding { rate: octets(self.rates.max()), min_rtt: self.min_rtt() }
     }
 
     fn handle(
@@ -136,9 +146,9 @@ impl Bbr {
         rtt: [Option<Duration>; 2],
     ) {
         let [fresh, smoothed] = rtt;
-        let delivered = self.sampler.delivered();
-        let rate = self.sampler.take(now, delivery, smoothed.or(fresh));
-        let acked = delivery.total.saturating_sub(delivered);
+        self.srtt = smoothed.or(fresh).unwrap_or(self.srtt);
+        let acked = delivery.total.saturating_sub(self.sampler.delivered());
+        let rate = self.sampler.take(now, delivery, self.min_rtt());
         let is_new_round = delivery.total >= self.round.ends_at;
         if is_new_round {
             self.round.count += 1;
@@ -150,32 +160,33 @@ impl Bbr {
         {
             self.rates.add(self.round.count, rate);
         }
+        self.clumps.take(now, acked, self.rates.max(), window.cwnd, is_new_round);
         if is_new_round && !delivery.is_app_limited {
             self.full.look(self.rates.max());
         }
-        self.turn(now, delivery.in_flight);
+        self.turn(now, delivery.in_flight, window.mss);
         self.take_rtt(now, window, fresh, delivery.in_flight);
         self.set_window(window, acked, delivery);
     }
 
     /// From one mode to the next.
-    fn turn(&mut self, now: Time, in_flight: u64) {
+    fn turn(&mut self, now: Time, in_flight: u64, mss: u64) {
         if self.mode == Mode::Startup && self.full.is_reached {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain && in_flight <= self.product(1.0) {
+        if self.mode == Mode::Drain && in_flight <= self.content(1.0, mss) {
             self.mode = Self::cruise(now);
         }
         let Mode::ProbeBw { phase, since } = self.mode else { return };
-        let min_rtt = self.min_rtt.map(|it| it.value).unwrap_or_default();
+        let min_rtt = self.min_rtt();
         let has_lasted = now.since(since) > min_rtt;
         let is_over = match CYCLE[phase] {
             // Until the queue shows that more is not carried.
             gain if gain > 1.0 => {
-                has_lasted && (self.conserves || in_flight >= self.product(gain))
+                has_lasted && (self.conserves || in_flight >= self.content(gain, mss))
                     || now.since(since) > 2 * min_rtt
             }
-            gain if gain < 1.0 => has_lasted || in_flight <= self.product(1.0),
+            gain if gain < 1.0 => has_lasted || in_flight <= self.content(1.0, mss),
             _ => has_lasted,
         };
         if is_over {
@@ -233,7 +244,9 @@ impl Bbr {
         if self.conserves {
             window.cwnd = window.cwnd.max(delivery.in_flight + acked);
         } else {
-            let target = self.product(self.window_gain()) + QUANTA * window.mss;
+            let content = self.content(self.window_gain(), window.mss);
+            let clumps = if self.full.is_reached { self.clumps.most(self.rates.max()) } else { 0 };
+            let target = content + clumps;
             let grown = window.cwnd.saturating_add(acked);
             if self.full.is_reached {
                 window.cwnd = grown.min(target);
@@ -247,10 +260,21 @@ impl Bbr {
         }
     }
 
-    /// What the path holds without a queue, times a gain, in octets.
-    fn product(&self, gain: f64) -> u64 {
-        let Some(least) = self.min_rtt else { return 0 };
-        octets(gain * self.rates.max() * least.value.as_secs_f64())
+    /// What the path holds without a queue, times a gain, and three bursts, in octets.
+    fn content(&self, gain: f64, mss: u64) -> u64 {
+        let least = self.min_rtt().as_secs_f64();
+        octets(gain * self.rates.max() * least) + BURSTS * self.burst(mss)
+    }
+
+    /// Octets that Linux sends at once.
+    fn burst(&self, mss: u64) -> u64 {
+        let pace = self.rates.max() * MARGIN * self.pace_gain();
+        let least = if pace < SLOW { 1 } else { LEAST_BURST };
+        octets(pace * BURST.as_secs_f64()).min(MOST_BURST).max(least * mss)
+    }
+
+    fn min_rtt(&self) -> Duration {
+        self.min_rtt.map(|it| it.value).unwrap_or_default()
     }
 
     fn window_gain(&self) -> f64 {
@@ -312,7 +336,7 @@ impl CongestionControl for Bbr {
         self.sampler.note_sent(now);
         let rate = match self.rates.max() {
             // Only the window is known: treat it as the flight of a short round trip.
-            0.0 => window.cwnd as f64 / self.sampler.rtt().as_secs_f64().max(1e-3),
+            0.0 => window.cwnd as f64 / self.srtt.as_secs_f64().max(1e-3),
             rate => rate * MARGIN,
         };
         let takes = sent as f64 / (rate * self.pace_gain()).max(1.0);
@@ -344,4 +368,23 @@ impl Full {
 )]
 fn octets(number: f64) -> u64 {
     number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_a_millisecond_of_the_pace() {
+        let burst = |rate| {
+            let mut bbr = Bbr { mode: Mode::ProbeRtt { until: None }, ..Bbr::default() };
+            bbr.rates.add(0, rate);
+            bbr.burst(1_000)
+        };
+
+        assert_eq!(burst(100_000.0), 1_000);
+        assert_eq!(burst(1_000_000.0), 2_000);
+        assert_eq!(burst(10_000_000.0), 9_900);
+        assert_eq!(burst(1e9), 65_536);
+    }
 }

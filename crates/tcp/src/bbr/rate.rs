@@ -1,4 +1,4 @@
-//! Estimates the delivery rate in octets per second: one sample per round trip, and the greatest recent one.
+//! Estimates the delivery rate in octets per second: a sample for each acknowledgement, and the greatest recent one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,65 +9,74 @@ use super::super::congestion::Delivery;
 
 /// Rounds for which a sample counts.
 const ROUNDS: u64 = 10;
-/// Most remembered points in time: acknowledgements of a round trip, thinned when there are more.
-const POINTS: usize = 512;
+/// Most remembered transmissions; when there are more, every other one is forgotten.
+const MOST: usize = 4_096;
 
-/// Measures the delivery rate: octets delivered since the newly acknowledged data was sent.
-///
-/// Samples cover a whole round trip, so that a burst of acknowledgements does not count as a rate.
+/// Measures the delivery rate: octets delivered from the time when a segment was sent until its acknowledgement comes
+/// (draft-cheng-iccrg-delivery-rate-estimation-00, as Linux has it).
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
-    /// When how many octets had been delivered, oldest first.
-    points: VecDeque<(Time, u64)>,
+    /// Transmissions, oldest first, those with the same state but once.
+    sent: VecDeque<Sent>,
     delivered: u64,
-    rtt: Duration,
+    /// When that became known.
+    delivered_at: Time,
+    /// When the newest segment that has arrived was sent.
+    arrived_sent_at: Time,
     is_idle: bool,
 }
 
+/// A transmission, and the state of the sampler then.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    delivered: u64,
+    delivered_at: Time,
+    arrived_sent_at: Time,
+}
+
 impl Sampler {
-    /// Takes an acknowledgement, and the round-trip time if it is known; octets a second.
-    pub fn take(&mut self, now: Time, delivery: Delivery, rtt: Option<Duration>) -> Option<f64> {
-        self.rtt = rtt.unwrap_or(self.rtt);
-        self.delivered = self.delivered.max(delivery.total);
+    /// Takes an acknowledgement; octets a second. A sample over less than the `least` round trip is none.
+    pub fn take(&mut self, now: Time, delivery: Delivery, least: Duration) -> Option<f64> {
         self.is_idle = delivery.in_flight == 0;
-        let is_past = |point: &&(Time, u64)| now.since(point.0) >= self.rtt;
-        // A flight that ends sooner than the mean round trip is measured from its beginning: the first point is a
-        // transmission after a silence as long as no point is a round trip old.
-        let whole = || self.points.front().filter(|_| delivery.in_flight == 0);
-        let past = self.points.iter().rev().find(is_past).or_else(whole).copied();
-        let rate = past.filter(|(then, _)| *then < now).map(|(then, delivered)| {
-            self.delivered.saturating_sub(delivered) as f64 / now.since(then).as_secs_f64()
-        });
-        // Older ones are not looked at again.
-        while self.points.get(1).is_some_and(|point| now.since(point.0) > self.rtt) {
-            self.points.pop_front();
+        if delivery.total <= self.delivered {
+            return None;
         }
-        if self.points.len() >= POINTS {
-            let mut index = 0;
-            self.points.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
-        }
-        self.points.push_back((now, self.delivered));
-        rate.filter(|rate| *rate > 0.0)
+        (self.delivered, self.delivered_at) = (delivery.total, now);
+        let at = delivery.sent_at?;
+        let older = self.sent.partition_point(|sent| sent.at <= at).saturating_sub(1);
+        self.sent.drain(..older);
+        let sent = *self.sent.front()?;
+        self.arrived_sent_at = self.arrived_sent_at.max(at);
+        // Acknowledgements that come together say nothing about a rate, nor do segments that left together.
+        let span = now.since(sent.delivered_at).max(at.since(sent.arrived_sent_at));
+        let octets = (self.delivered - sent.delivered) as f64;
+        (span >= least && !span.is_zero()).then(|| octets / span.as_secs_f64())
     }
 
     /// Something was sent: after a silence the rate is measured from here on.
     pub fn note_sent(&mut self, now: Time) {
-        if self.is_idle || self.points.is_empty() {
-            self.points.clear();
-            self.points.push_back((now, self.delivered));
+        if self.is_idle || self.sent.is_empty() {
+            self.sent.clear();
+            (self.delivered_at, self.arrived_sent_at) = (now, now);
             self.is_idle = false;
         }
+        let Self { delivered, delivered_at, arrived_sent_at, .. } = *self;
+        if self.sent.back().is_some_and(|last| last.delivered == delivered) {
+            return;
+        }
+        if self.sent.len() >= MOST {
+            let mut index = 0;
+            self.sent.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+        }
+        self.sent.push_back(Sent { at: now, delivered, delivered_at, arrived_sent_at });
     }
 
     pub fn delivered(&self) -> u64 {
         self.delivered
-    }
-
-    pub fn rtt(&self) -> Duration {
-        self.rtt
     }
 }
 
@@ -106,45 +115,58 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
+    fn delivery(total: u64, in_flight: u64, sent: u64) -> Delivery {
+        Delivery { total, in_flight, sent_at: Some(at(sent)), is_app_limited: false }
+    }
+
+    const LEAST: Duration = Duration::from_millis(100);
+
     #[test]
     fn acknowledgements_that_come_together_are_no_rate() {
         let mut sampler = Sampler::default();
-        let mut take = |millis, total| {
-            let delivery = Delivery { total, in_flight: 1_000, is_app_limited: false };
-            sampler.take(at(millis), delivery, Some(Duration::from_millis(100)))
-        };
-
-        assert_eq!(take(0, 0), None);
-        assert_eq!(take(100, 1_000), Some(10_000.0));
-        for millis in 101..=103 {
-            let rate = take(millis, 1_000 + (millis - 100) * 1_000).expect("a round trip is over");
-            assert!(rate <= 40_000.0, "{rate}");
+        for millis in 0..100 {
+            sampler.note_sent(at(millis));
         }
+
+        for millis in 0..100 {
+            let took = sampler.take(at(200), delivery((millis + 1) * 1_000, 1_000, millis), LEAST);
+            let rate = took.expect("200 ms are over");
+            assert!(rate <= 500_000.0, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_span_shorter_than_any_round_trip_shows_no_rate() {
+        let mut sampler = Sampler::default();
+        sampler.note_sent(at(0));
+
+        assert_eq!(sampler.take(at(99), delivery(40_000, 1_000, 0), LEAST), None);
+    }
+
+    #[test]
+    fn segments_that_left_slowly_arrive_no_faster() {
+        let mut sampler = Sampler::default();
+        for millis in [0, 100, 200, 300] {
+            sampler.note_sent(at(millis));
+        }
+        assert!(sampler.take(at(300), delivery(1_000, 3_000, 0), LEAST).is_some());
+        sampler.note_sent(at(300));
+
+        let rate = sampler.take(at(400), delivery(4_000, 1_000, 300), LEAST);
+
+        assert_eq!(rate, Some(10_000.0), "3 kB left within 300 ms");
     }
 
     #[test]
     fn a_silence_does_not_count() {
         let mut sampler = Sampler::default();
-        let delivery = |total, in_flight| Delivery { total, in_flight, is_app_limited: false };
-        let rtt = Some(Duration::from_millis(100));
         sampler.note_sent(at(0));
-        assert_eq!(sampler.take(at(100), delivery(1_000, 0), rtt), Some(10_000.0));
+        assert_eq!(sampler.take(at(100), delivery(1_000, 0, 0), LEAST), Some(10_000.0));
 
         sampler.note_sent(at(10_000));
 
-        assert_eq!(sampler.take(at(10_100), delivery(2_000, 0), rtt), Some(10_000.0));
-    }
-
-    /// A mean that falls towards the time of each packet is never reached by it.
-    #[test]
-    fn a_lone_packet_that_is_faster_than_the_mean_is_a_sample() {
-        let mut sampler = Sampler::default();
-        sampler.note_sent(at(0));
-
-        let delivery = Delivery { total: 1_000, in_flight: 0, is_app_limited: false };
-        let rate = sampler.take(at(50), delivery, Some(Duration::from_millis(60)));
-
-        assert_eq!(rate, Some(20_000.0));
+        let rate = sampler.take(at(10_100), delivery(2_000, 0, 10_000), LEAST);
+        assert_eq!(rate, Some(10_000.0));
     }
 
     #[test]

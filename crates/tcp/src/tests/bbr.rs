@@ -45,6 +45,16 @@ fn losses_that_are_noise_do_not_slow_it_down() {
     assert!(cubic.share < 0.5, "{cubic:?}");
 }
 
+/// A link by radio or a tunnel that keeps the order does so: the least round trip is far below the usual one.
+#[test]
+fn acknowledgements_that_come_in_clumps_do_not_slow_it_down() {
+    let path = Path { clumps: Duration::from_millis(400), ..Path::default() };
+
+    let found = transfer(Algorithm::Bbr, path, 2_000_000);
+
+    assert!(found.share > 0.6, "{found:?}");
+}
+
 #[test]
 fn a_path_that_became_longer_is_noticed_when_ten_seconds_are_over() {
     let path = Path { grows: Some(5.0), ..Path::default() };
@@ -63,13 +73,15 @@ struct Path {
     loss: f64,
     /// From when on it is [`LONGER`], in seconds.
     grows: Option<f64>,
+    /// What arrives waits for the next multiple of this.
+    clumps: Duration,
 }
 
 const LONGER: Duration = Duration::from_millis(20);
 
 impl Default for Path {
     fn default() -> Self {
-        Self { buffer: 40, loss: 0.0, grows: None }
+        Self { buffer: 40, loss: 0.0, grows: None, clumps: Duration::ZERO }
     }
 }
 
@@ -100,7 +112,7 @@ fn transfer(algorithm: Algorithm, path: Path, octets: usize) -> Found {
     let (mut departures, mut rng) = (VecDeque::new(), Rng::stream(1, "loss"));
     let clock = Rc::new(Cell::new(0.0_f64));
     let time = Rc::clone(&clock);
-    let mut passed = 0;
+    let (mut passed, mut arrived) = (0, 0.0_f64);
     let mut pair = Pair::new(config, config).with_fate(move |side, _, segment| {
         if side == Side::Server {
             return vec![DELAY];
@@ -123,7 +135,11 @@ fn transfer(algorithm: Algorithm, path: Path, octets: usize) -> Found {
             return Vec::new();
         }
         let longer = if path.grows.is_some_and(|at| at <= now) { LONGER } else { Duration::ZERO };
-        vec![Duration::from_secs_f64(done - now) + DELAY + longer]
+        let clumps = path.clumps.as_secs_f64();
+        let arrives = if clumps > 0.0 { (done / clumps).ceil() * clumps } else { done };
+        // In order, although the clock here goes on by whole milliseconds.
+        arrived = if clumps > 0.0 { arrives.max(arrived + 1e-3) } else { arrives };
+        vec![Duration::from_secs_f64(arrived - now) + DELAY + longer]
     });
     pair.client.to_write = vec![7; octets];
     let (begin, mut lulls, mut quiet) = (pair.now, 0, 0);
