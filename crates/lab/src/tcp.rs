@@ -114,6 +114,10 @@ const NS2_SEGMENT: u16 = 1_460;
 /// `window_`, in packets, which is the first slow-start threshold too.
 const NS2_WINDOW: usize = 20;
 
+/// NewReno as Linux has it: the window grows by all that is acknowledged, without RFC 3465's limit in slow start. Where
+/// acknowledgements overtake each other, one covers what many would have.
+pub const LINUX_RENO: Algorithm = Algorithm::NewReno { growth: Growth::Octets { limit: u32::MAX } };
+
 /// TCP like Linux today, with buffers up to the default limit of autotuning.
 #[must_use]
 pub fn as_linux(config: Config) -> Config {
@@ -194,6 +198,42 @@ mod tests {
         assert_eq!(most, 20 * 1_460);
         assert!(stats.received.segments >= stats.sent.data_segments - 20, "{stats:?}");
         assert_eq!(stats.sent.octets / (stats.sent.data_segments - 1), 1_460);
+    }
+
+    /// Nine of ten acknowledgements come too late to tell anything.
+    #[test]
+    fn newreno_of_linux_counts_what_overtaken_acknowledgements_would_have() {
+        let window = |algorithm| {
+            let there = channel::Config {
+                rate: BitRate::from_bits_per_s(100_000_000).expect("more than 0"),
+                delay: Duration::from_millis(20),
+                ..channel::Config::default()
+            };
+            let back = channel::Config {
+                jitter: Duration::from_millis(20),
+                reorder: true,
+                ..there.clone()
+            };
+            let interface = InterfaceConfig { queue_packets: 10_000, ..InterfaceConfig::default() };
+            let link = LinkConfig { back, ..LinkConfig::symmetric(there, interface) };
+            let mut world = World::new(1);
+            let [source, sink] = ["source", "sink"].map(|name| world.add_node(name));
+            world.connect(source, sink, &link);
+            let to = SocketAddr::new(world.address(sink).expect("it has a link"), 9);
+            let tcp = with_algorithm(as_linux(Config::default()), algorithm);
+            let config = transfer::SenderConfig { tcp, ..transfer::SenderConfig::new(to, 1 << 30) };
+            let sender = world.add_app(source, transfer::Sender::new(config));
+            world.add_app(
+                sink,
+                transfer::Sink::new(transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) }),
+            );
+            world.run_until(Time::from_nanos(500_000_000));
+            world.connection(sender).expect("it goes on").cwnd()
+        };
+
+        let (linux, limited) = (window(LINUX_RENO), window(Algorithm::default()));
+
+        assert!(linux > 2 * limited, "{linux} and {limited}");
     }
 
     #[test]

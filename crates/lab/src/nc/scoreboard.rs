@@ -13,7 +13,7 @@ use super::paths::one_flow;
 use super::{GROUP, MBIT};
 use crate::prelude::*;
 use crate::scenario::{Built, Plan};
-use crate::tcp::as_linux;
+use crate::tcp::{LINUX_RENO, as_linux};
 
 /// Mbit/s of the flow.
 const GOODPUT: Metric = "goodput";
@@ -60,11 +60,10 @@ const PROFILES: [Profile; 4] = [
 ];
 
 const CONTROLS: [(&str, Algorithm); 3] =
-    [("cubic", Algorithm::CUBIC), ("newreno", NEW_RENO), ("bbr", Algorithm::Bbr)];
+    [("cubic", Algorithm::CUBIC), ("newreno", LINUX_RENO), ("bbr", Algorithm::Bbr)];
 /// How the lines of each look, plain and by the tunnel.
 const INKS: [[Ink; 2]; 3] =
     [[Ink::Tcp, Ink::Default], [Ink::Other(0), Ink::Other(1)], [Ink::Other(2), Ink::Other(3)]];
-const NEW_RENO: Algorithm = Algorithm::NewReno { growth: tcp::Growth::PerAck };
 
 /// A profile and a congestion control by their places, and whether a tunnel carries the flow.
 #[derive(Clone, Copy, Debug, PartialEq)]

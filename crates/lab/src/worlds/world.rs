@@ -19,6 +19,7 @@ use sim::channel::{self, GilbertElliott, Loss, Outages};
 use sim::{InterfaceConfig, LinkConfig};
 use tcp::Algorithm;
 
+use crate::tcp::LINUX_RENO;
 use crate::words::number;
 
 /// Bits a second of the bottleneck.
@@ -196,7 +197,7 @@ impl Control {
         match self {
             Self::Bbr => Algorithm::Bbr,
             Self::Cubic => Algorithm::CUBIC,
-            Self::NewReno => Algorithm::default(),
+            Self::NewReno => LINUX_RENO,
         }
     }
 }
