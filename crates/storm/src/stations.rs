@@ -47,6 +47,10 @@ const CALLS: usize = 100;
 const ROOM: usize = 4_096;
 /// Octets of the last requests of honest clients, which a rogue repeats.
 const REQUESTS: usize = 8_192;
+/// How long at least what users have given a node takes on the air before they wait, so that seeds take seconds.
+const BACKLOG: Duration = Duration::from_secs(600);
+/// Bits a second of the slowest waveform.
+const SLOWEST: u32 = 75;
 /// The wall clock at the start of all clocks, since 1970.
 const CLOCK: Duration = Duration::from_secs(1_700_000_000);
 
@@ -154,6 +158,8 @@ pub struct Stations {
     sealing: Option<Key>,
     errors: f64,
     has_limits: bool,
+    /// Octets that wait at a node while its users go on.
+    backlog: usize,
     /// Whether a stranger has transmitted.
     is_attacked: bool,
     is_calm: bool,
@@ -192,6 +198,8 @@ impl Stations {
         config.sis.epoch = CLOCK;
         let is_slotted = rng.chance(0.3);
         let is_pair = course.nodes == 2 && rng.chance(0.5);
+        let slowest = if config.rate == Rate::Adaptive { SLOWEST } else { waveform.bits_per_s() };
+        let backlog = u64::from(slowest) / 8 * BACKLOG.as_secs();
         let errors = if rng.chance(0.5) { log(rng, 0.001..0.5) } else { 0.0 };
         let key = Key::new(&[7; 32]);
         let mut these = Self {
@@ -202,6 +210,7 @@ impl Stations {
             sealing: is_sealed.then_some(key),
             errors,
             has_limits: course.has_limits,
+            backlog: usize::try_from(backlog).expect("some megabytes"),
             is_attacked: false,
             is_calm: false,
             last: BTreeMap::new(),
@@ -648,6 +657,9 @@ impl Stations {
         let is_to_group = !is_arq && rng.chance(0.5);
         let is_expedited = rng.chance(0.1);
         for _ in 0..log_count(rng, 1..8) {
+            if self.stations[node].node.queues().iter().sum::<usize>() >= self.backlog {
+                return;
+            }
             let octets = log_count(rng, SIZES);
             let known = Known {
                 is_to_group,
