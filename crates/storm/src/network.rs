@@ -12,7 +12,7 @@ use crate::course::choice;
 const MORE: f64 = 0.3;
 
 /// Nodes, connections, and shortest ways.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     is_v4: bool,
     nodes: usize,
@@ -66,13 +66,29 @@ impl Network {
         }
     }
 
+    /// A node hears another node no more: of the pairs that still reach each other, the one whose loss lengthens ways
+    /// most. False if there is no such pair.
+    pub fn lose(&mut self, pairs: &[(usize, usize)]) -> bool {
+        let lengths = pairs.iter().filter(|pair| self.hears.contains(pair)).filter_map(|pair| {
+            let mut less = self.clone();
+            less.hears.remove(pair);
+            less.distance(pair.0, pair.1)?;
+            let all = pairs.iter().filter_map(|(from, to)| less.distance(*from, *to));
+            Some((all.sum::<usize>(), less))
+        });
+        let Some((_, less)) = lengths.max_by_key(|(length, _)| *length) else { return false };
+        *self = less;
+        true
+    }
+
     /// The fewest hops from a node to another node, over nodes that hear each other now; `None` without a way.
     pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
         let mut hops = BTreeMap::from([(from, 0)]);
         let mut reached = VecDeque::from([from]);
         while let Some(at) = reached.pop_front() {
             let further = hops[&at] + 1;
-            for node in (0..self.nodes).filter(|&node| self.hears(at, node)) {
+            let is_linked = |node: &usize| self.hears(at, *node) && self.hears(*node, at);
+            for node in (0..self.nodes).filter(is_linked) {
                 hops.entry(node).or_insert_with(|| {
                     reached.push_back(node);
                     further

@@ -1,5 +1,5 @@
-//! Routing under storm: routes of AODV and DSDV never go round in circles; after the calm, routes of OLSR and OSPF are
-//! shortest ways.
+//! Routing under storm: routes of AODV and DSDV never go round in circles; in the calm, routes of OLSR and OSPF are
+//! shortest ways, and so they are soon after one more link is lost.
 //!
 //! With DSDV a restarted node may take a route from a neighbour whose own route leads through the restarted node
 //! (`docs/protocols/manet.md`). Such a circle has to end within the silence after which DSDV gives up a neighbour.
@@ -21,7 +21,7 @@ use manet::olsr::{self, Olsr};
 use manet::ospf::{self, Ospf};
 use manet::{Arrival, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending};
 
-use crate::course::{Course, choice};
+use crate::course::{Course, choice, log, log_count};
 use crate::drive::{Cores, Kept, Sent, To};
 use crate::network::Network;
 
@@ -33,10 +33,23 @@ const TTL: u8 = 64;
 const QUEUE: usize = 100;
 /// Share of a user's actions that change a link.
 const CHANGES: f64 = 0.3;
+/// Packets of a flow, and the seconds between two of them.
+const PACKETS: std::ops::Range<usize> = 1..40;
+const SPACING: std::ops::Range<f64> = 0.1..6.0;
+/// The node that users mostly send to, as to a gateway, and the share of such flows.
+const SOUGHT: usize = 0;
+const POPULAR: f64 = 0.6;
 /// After this time of calm, OLSR and OSPF know the network.
 const SETTLED: Duration = Duration::from_secs(300);
 /// The longest validity time of an OLSR message: a message forged in a node's name is believed for as long.
 const FORGED: Duration = Duration::from_secs(4_000);
+/// OLSR gives up a neighbour that was silent for 6 s, tells it in the next HELLO after at most 2 s, and others in the
+/// next TC after at most 5 s.
+const OLSR_NOTICES: Duration = Duration::from_secs(15);
+/// OSPF gives up a neighbour that was silent for 40 s.
+const OSPF_NOTICES: Duration = Duration::from_secs(41);
+/// Octets of a message, and of all that waits before it on a slow link.
+const OCTETS: f64 = 300.0;
 /// AODV takes for granted that no message is older than its delete period; with a margin for routes told on.
 const OLDEST: Duration = Duration::from_secs(1);
 
@@ -69,6 +82,15 @@ struct Head {
     sent_at: Time,
 }
 
+/// Packets of a user that follow each other.
+#[derive(Debug)]
+struct Flow {
+    to: usize,
+    left: usize,
+    spacing: Duration,
+    next_at: Time,
+}
+
 /// A node of the network.
 #[derive(Debug)]
 struct Node {
@@ -78,6 +100,7 @@ struct Node {
     has_changed: bool,
     /// Users' packets with their next node.
     packets: VecDeque<(usize, Vec<u8>)>,
+    flow: Option<Flow>,
     /// When the network is to be known.
     settles_at: Option<Time>,
     has_restarted: bool,
@@ -97,6 +120,10 @@ pub struct Routes {
     /// Whether a stranger has sent a message in a node's name.
     is_forged: bool,
     is_calm: bool,
+    /// Links of which one is lost in the calm, until then.
+    losable: Vec<(usize, usize)>,
+    /// How long routers may take to know that a link is lost.
+    notices: Duration,
     fault: Option<String>,
 }
 
@@ -113,14 +140,35 @@ impl Routes {
             circle_since: None,
             is_forged: false,
             is_calm: false,
+            losable: Vec::new(),
+            notices: Duration::ZERO,
             fault: None,
         };
+        routes.draw_loss(course);
         for node in 0..course.nodes {
             let rng = Rng::stream(course.seed, &format!("router {node}"));
             let started = routes.start(crate::drive::start(), node, rng);
             routes.nodes.push(started);
         }
         routes
+    }
+
+    /// Draws the order in which links are tried for the loss in the calm, and the time until that is known.
+    fn draw_loss(&mut self, course: &Course) {
+        let silence = match self.protocol {
+            Protocol::Aodv | Protocol::Dsdv => return,
+            Protocol::Olsr => OLSR_NOTICES,
+            Protocol::Ospf => OSPF_NOTICES,
+        };
+        let nodes = u32::try_from(course.nodes).expect("a few nodes");
+        let hop = Duration::from_secs_f64(course.medium.delay + OCTETS * 8.0 / course.medium.rate);
+        self.notices = silence + hop * nodes;
+        let rng = &mut Rng::stream(course.seed, "storm lost link");
+        let all = 0..course.nodes;
+        let pairs = all.clone().flat_map(|one| all.clone().map(move |other| (one, other)));
+        let mut keyed: Vec<_> = pairs.map(|pair| (rng.bits(), pair)).collect();
+        keyed.sort_unstable();
+        self.losable = keyed.into_iter().map(|(_, pair)| pair).collect();
     }
 
     fn start(&self, now: Time, node: usize, rng: Rng) -> Node {
@@ -167,6 +215,7 @@ impl Routes {
             table: BTreeMap::new(),
             has_changed: false,
             packets: VecDeque::new(),
+            flow: None,
             settles_at: None,
             has_restarted: false,
         }
@@ -229,6 +278,27 @@ impl Routes {
         }
     }
 
+    /// Sends the next packet of a node's flow if that is due.
+    fn flow(&mut self, now: Time, node: usize) {
+        let flow = &mut self.nodes[node].flow;
+        let Some(due) = flow.as_mut().filter(|flow| flow.next_at <= now) else { return };
+        let to = due.to;
+        due.next_at = now + due.spacing;
+        due.left -= 1;
+        flow.take_if(|flow| flow.left == 0);
+        self.forward(now, node, &[octet(node), octet(to)], TTL, None);
+    }
+
+    /// Loses one more link in the calm once the network is known; false if no link may be lost.
+    fn lose(&mut self) -> bool {
+        if self.losable.is_empty() {
+            return false;
+        }
+        self.fault = self.judge_ways().err();
+        let losable = std::mem::take(&mut self.losable);
+        self.network.lose(&losable)
+    }
+
     /// The first circle in the tables of all nodes: the nodes of a way into it and around, and what is wrong.
     fn circle(&self) -> Option<(Vec<usize>, String)> {
         let nodes = self.nodes.len();
@@ -270,6 +340,27 @@ impl Routes {
             }
         }
         Err(why)
+    }
+
+    /// Whether packets take the shortest ways between all nodes.
+    fn judge_ways(&self) -> Kept {
+        for from in 0..self.nodes.len() {
+            for to in (0..self.nodes.len()).filter(|to| *to != from) {
+                let (walked, shortest) = (self.walk(from, to), self.network.distance(from, to));
+                if walked != shortest {
+                    let hops = |way: Option<usize>| match way {
+                        Some(hops) => format!("{hops} hops"),
+                        None => "no way".to_owned(),
+                    };
+                    let (walked, shortest, protocol) =
+                        (hops(walked), hops(shortest), self.protocol);
+                    return Err(format!(
+                        "way: {protocol}: from node {from} to node {to} {walked}, not {shortest}"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Hops to a node by the tables; `None` if packets do not arrive.
@@ -318,7 +409,11 @@ impl Cores for Routes {
         if rng.chance(CHANGES) {
             self.network.change(node, other);
         } else {
-            self.forward(now, node, &[octet(node), octet(other)], TTL, None);
+            let spacing = Duration::from_secs_f64(log(rng, SPACING));
+            let left = log_count(rng, PACKETS);
+            let to = if node != SOUGHT && rng.chance(POPULAR) { SOUGHT } else { other };
+            self.nodes[node].flow = Some(Flow { to, left, spacing, next_at: now });
+            self.flow(now, node);
         }
         Ok(())
     }
@@ -367,14 +462,19 @@ impl Cores for Routes {
     }
 
     fn handle_timeout(&mut self, now: Time, node: usize) {
-        let Node { router, settles_at, .. } = &mut self.nodes[node];
-        settles_at.take_if(|at| *at <= now);
-        router.handle_timeout(now);
+        self.flow(now, node);
+        let is_settled = self.nodes[node].settles_at.take_if(|at| *at <= now).is_some();
+        // The first node's clock decides.
+        if is_settled && node == 0 && self.lose() {
+            self.nodes[node].settles_at = Some(now + self.notices);
+        }
+        self.nodes[node].router.handle_timeout(now);
     }
 
     fn next_timeout(&self, node: usize) -> Option<Time> {
-        let Node { router, settles_at, .. } = &self.nodes[node];
-        earliest(router.next_timeout(), *settles_at)
+        let Node { router, settles_at, flow, .. } = &self.nodes[node];
+        let due = earliest(*settles_at, flow.as_ref().map(|flow| flow.next_at));
+        earliest(router.next_timeout(), due)
     }
 
     fn poll(&mut self, now: Time, node: usize) -> Result<bool, String> {
@@ -437,6 +537,7 @@ impl Cores for Routes {
 
     fn calm(&mut self, now: Time, node: usize) -> Kept {
         self.is_calm = true;
+        self.nodes[node].flow = None;
         let holds = self.protocol == Protocol::Olsr && self.is_forged;
         self.nodes[node].settles_at = Some(now + if holds { FORGED } else { SETTLED });
         Ok(())
@@ -450,23 +551,7 @@ impl Cores for Routes {
         if matches!(self.protocol, Protocol::Aodv | Protocol::Dsdv) {
             return self.circle().map_or(Ok(()), |(_, why)| Err(why));
         }
-        for from in 0..self.nodes.len() {
-            for to in (0..self.nodes.len()).filter(|to| *to != from) {
-                let (walked, shortest) = (self.walk(from, to), self.network.distance(from, to));
-                if walked != shortest {
-                    let hops = |way: Option<usize>| match way {
-                        Some(hops) => format!("{hops} hops"),
-                        None => "no way".to_owned(),
-                    };
-                    let (walked, shortest, protocol) =
-                        (hops(walked), hops(shortest), self.protocol);
-                    return Err(format!(
-                        "way: {protocol}: from node {from} to node {to} {walked}, not {shortest}"
-                    ));
-                }
-            }
-        }
-        Ok(())
+        self.judge_ways()
     }
 }
 
