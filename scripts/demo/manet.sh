@@ -53,6 +53,7 @@ receive-buffer = 3_145_728
 
 [[radio]]
 stations = ["n0", "n1", "n2", "n3", "n4"]
+queue-discipline = "routing-first"
 
 [node.n0]
 position = [100, 100]

@@ -7,11 +7,12 @@ use std::mem;
 
 use base::ethernet::HEADER;
 use base::time::{Time, earliest};
+use sim::Class;
 use sim::medium::{Admission, Room};
 use sim::mobility::Motion;
 use sim::radio::{Config, Event, Frame, Medium, StationId};
 
-use super::frames::{Frames, Receiver};
+use super::frames::{Frames, Receiver, class_of};
 use super::{Hub, Lateness};
 pub use watch::Seen;
 use watch::Watch;
@@ -28,6 +29,8 @@ pub struct RadioHub {
     /// A buffer for frames that MACs have finished with.
     done: Vec<(usize, Frame)>,
     room: Room,
+    /// Whether messages of routing protocols go before other frames.
+    is_routing_first: bool,
     /// Times at which stations are switched off and on again, the next first.
     switches: VecDeque<(Time, usize, bool)>,
     lateness: Lateness,
@@ -36,8 +39,16 @@ pub struct RadioHub {
 
 #[derive(Debug, Default)]
 struct Station {
+    /// Messages of routing protocols, if they go first.
+    first: VecDeque<Vec<u8>>,
     queue: VecDeque<Vec<u8>>,
     stats: Stats,
+}
+
+impl Station {
+    fn waiting(&self) -> usize {
+        self.first.len() + self.queue.len()
+    }
 }
 
 /// Counters of a station's frames.
@@ -81,10 +92,17 @@ impl RadioHub {
             stations,
             done: Vec::new(),
             room: Room { packets: queue, octets: usize::MAX },
+            is_routing_first: false,
             switches: VecDeque::new(),
             lateness: Lateness::default(),
             watch: Watch::default(),
         }
+    }
+
+    /// Messages of routing protocols go before other frames from now on, as with
+    /// [`QueueDiscipline::RoutingFirst`](sim::QueueDiscipline::RoutingFirst).
+    pub fn send_routing_first(&mut self) {
+        self.is_routing_first = true;
     }
 
     /// Switches stations on (true) or off at these times.
@@ -110,8 +128,8 @@ impl RadioHub {
     /// have sent a frame.
     fn start(&mut self, now: Time, station: usize) {
         while self.medium.is_ready(StationId(station)) {
-            let Station { queue, stats } = &mut self.stations[station];
-            let Some(frame) = queue.pop_front() else { return };
+            let Station { first, queue, stats } = &mut self.stations[station];
+            let Some(frame) = first.pop_front().or_else(|| queue.pop_front()) else { return };
             let to = match self.frames.receiver(&frame) {
                 Receiver::All => None,
                 Receiver::Station(own) if own == station => {
@@ -178,9 +196,9 @@ impl RadioHub {
             self.stations[station].stats.off += 1;
         }
         if !is_on {
-            let queue = mem::take(&mut self.stations[station].queue);
-            self.stations[station].stats.off += queue.len() as u64;
-            queue.into_iter().for_each(|frame| self.frames.recycle(frame));
+            let Station { first, queue, stats } = &mut self.stations[station];
+            stats.off += (first.len() + queue.len()) as u64;
+            first.drain(..).chain(queue.drain(..)).for_each(|frame| self.frames.recycle(frame));
         }
     }
 }
@@ -189,21 +207,29 @@ impl Hub for RadioHub {
     fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]) {
         self.handle_timeout(now);
         let frame = self.frames.join(station, parts);
-        let Station { queue, stats } = &mut self.stations[station];
-        stats.received += 1;
+        let is_first = self.is_routing_first && class_of(&frame) == Class::Routing;
+        let own = &mut self.stations[station];
+        own.stats.received += 1;
         let is_ready = self.medium.is_ready(StationId(station));
-        let admission = self.room.admit(is_ready, (queue.len(), 0), frame.len());
+        let admission = self.room.admit(is_ready, (own.waiting(), 0), frame.len());
         if !self.medium.is_on(StationId(station)) {
-            stats.off += 1;
+            own.stats.off += 1;
             self.frames.recycle(frame);
-        } else if admission == Admission::Refused {
-            stats.queue_full += 1;
-            self.frames.recycle(frame);
-        } else {
-            queue.push_back(frame);
-            self.start(now, station);
-            self.drain(now);
+            return;
         }
+        if admission == Admission::Refused {
+            own.stats.queue_full += 1;
+            let newest = if is_first { own.queue.pop_back() } else { None };
+            let Some(newest) = newest else {
+                self.frames.recycle(frame);
+                return;
+            };
+            self.frames.recycle(newest);
+        }
+        let queue = if is_first { &mut own.first } else { &mut own.queue };
+        queue.push_back(frame);
+        self.start(now, station);
+        self.drain(now);
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -241,6 +267,7 @@ impl Hub for RadioHub {
 mod tests {
     use std::time::Duration;
 
+    use base::ip::{Spec, protocol};
     use sim::mobility::Position;
 
     use super::*;
@@ -334,6 +361,31 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_routing_protocols_go_first_and_find_room_where_that_is_asked_for() {
+        for is_routing_first in [false, true] {
+            let mut hub = hub(&[0.0, 200.0], 3);
+            if is_routing_first {
+                hub.send_routing_first();
+            }
+            for _ in 0..5 {
+                hub.handle_frame(Time::ZERO, 0, &[&frame(0, 0xff)]);
+            }
+            hub.handle_frame(Time::ZERO, 0, &[&hello(0)]);
+
+            hub.handle_timeout(seconds(1));
+            let lens: Vec<usize> =
+                std::iter::from_fn(|| hub.poll_transmit()).map(|(_, frame)| frame.len()).collect();
+
+            // One frame is with the MAC, and three wait.
+            let expected =
+                if is_routing_first { vec![LEN, hello(0).len(), LEN, LEN] } else { vec![LEN; 4] };
+            assert_eq!(lens, expected);
+            assert_eq!(hub.stats().next().unwrap().queue_full, 2);
+            assert_eq!(hub.frames.count(), 0);
+        }
+    }
+
+    #[test]
     fn a_station_that_is_switched_off_is_gone_until_it_is_on_again() {
         let mut hub = hub(&[0.0, 200.0], 10);
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
@@ -380,6 +432,18 @@ mod tests {
         let mut frame = [mac(to), mac(from)].concat();
         frame.extend_from_slice(&[0x08, 0x00]);
         frame.resize(LEN, from);
+        frame
+    }
+
+    /// A message of OLSR from a station to all.
+    fn hello(from: u8) -> Vec<u8> {
+        let mut frame = frame(from, 0xff);
+        frame.truncate(HEADER);
+        let [own, all] = [[10, 0, 0, 1], [255; 4]].map(std::net::IpAddr::from);
+        // From and to port 698.
+        let datagram = [2, 186, 2, 186, 0, 28, 0, 0].into_iter().chain([0; 20]);
+        Spec::new(own, all, protocol::UDP).emit(28, &mut frame);
+        frame.extend(datagram);
         frame
     }
 

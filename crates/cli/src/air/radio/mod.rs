@@ -8,8 +8,11 @@ use emulator::air::RadioHub;
 use picture::Picture;
 use report::Report;
 
+use sim::QueueDiscipline;
+
 use super::session::Session;
 use crate::animation;
+use crate::failure::misuse;
 
 /// Runs a session with interfaces on a radio channel of the scenario.
 pub fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
@@ -42,6 +45,15 @@ fn hub(session: &Session<'_>, radio: usize) -> anyhow::Result<RadioHub> {
     // The reader of scenarios lets no station be nowhere.
     let own = session.motions(session.joined().iter().map(|it| radio.stations[it.station].node))?;
     let mut hub = RadioHub::new(radio.config, own, radio.interface.queue_packets, session.seed());
+    match radio.interface.queue_discipline {
+        QueueDiscipline::DropTail => {}
+        QueueDiscipline::RoutingFirst => hub.send_routing_first(),
+        QueueDiscipline::Fair { .. } => {
+            return Err(misuse(
+                "an air's radios have no queue-discipline = \"fair\": take \"drop-tail\" or \"routing-first\"",
+            ));
+        }
+    }
     for (index, joined) in session.joined().iter().enumerate() {
         let spans = radio.stations[joined.station].off.spans();
         hub.plan(spans.iter().flat_map(|it| [(it.start, index, false), (it.end, index, true)]));

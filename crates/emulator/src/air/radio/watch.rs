@@ -38,7 +38,7 @@ impl RadioHub {
     /// Frames that wait before a station's MAC now.
     #[must_use]
     pub fn waiting(&self, station: usize) -> usize {
-        self.stations[station].queue.len()
+        self.stations[station].waiting()
     }
 
     pub(crate) fn note(&mut self, transmission: Transmission) {
