@@ -5,7 +5,13 @@
 //!   doubles in each round                      cubic growth (RFC 9438), or an eighth in each round while
 //!   that it was the limit of                   no queue builds and it is below twice what the path holds
 //!                                              own loss: 0.8 of it, but no less than what the path holds
+//!                                              long queue: trial ──it shortens──▶ stays lower
+//!                                                            └──it does not───▶ as before, others fill it
 //! ```
+//!
+//! A queue below HBH, as in a radio behind a cable, is one that HBH does not see but by its delay. Where nobody else
+//! fills it, it is kept short: what is lost there arrives only after two such delays, and what waits there for a
+//! neighbour that has gone cannot go another way.
 //!
 //! Loss of the link does not lower the budget. Loss is taken to be of our own making when more is in flight than the
 //! path holds and it comes with a queue, or when more is lost of what exceeded the capacity of the path than of the
@@ -17,14 +23,24 @@ use base::time::Time;
 
 use super::rtt::Estimator;
 
-/// Where it starts: senders begin with little of their own accord, so no more is needed than their sum.
-const START: usize = 256;
+/// Where it starts: several times TCP's first window (RFC 6928). All that waits when a route changes goes at once to a
+/// new neighbour, of which nothing is known.
+const START: usize = 64;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
 const SHARED: Duration = Duration::from_secs(10);
 /// Packets beyond and within the capacity that must have been sent before their losses are compared.
 const COMPARED: f64 = 24.0;
 /// Queueing delay that is always tolerated; real-time drivers have jitter of this order.
 const TOLERATED: Duration = Duration::from_millis(5);
+/// A delay that a queue below HBH may have, at least: radios that share the air are ready at irregular times. A delay of
+/// twice this is too long.
+const QUEUE: Duration = Duration::from_millis(100);
+/// Rounds after which a lower budget must have shortened the queue.
+const TRIAL: u64 = 2;
+/// How long a queue that others fill is left alone before the next trial: at first, and after many vain trials.
+const LEFT_ALONE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(80));
+/// The least that a trial leaves, in packets.
+const LEAST: f64 = 4.0;
 /// The share of the budget left after a loss of our own making: more than in RFC 9438, because a neighbour may have
 /// several flows, and each loss counts. Then the growth constant of RFC 9438, in packets/s³.
 const DECREASE: f64 = 0.8;
@@ -79,6 +95,22 @@ pub struct Budget {
     before_loss: f64,
     lost_at: Option<Time>,
     loss_round: u64,
+    /// The most packets in flight in this round.
+    most_flying: usize,
+    trial: Option<Trial>,
+    /// Until when the queue is left alone, and for how long after the next vain trial.
+    left_alone_until: Time,
+    left_alone: Duration,
+}
+
+/// A lower budget, to find out whether the queue is our own.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// The round of its start.
+    round: u64,
+    /// The queueing delay and the budget before.
+    queueing: Duration,
+    size: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,6 +159,10 @@ impl Budget {
             before_loss: 0.0,
             lost_at: None,
             loss_round: 0,
+            most_flying: 0,
+            trial: None,
+            left_alone_until: Time::ZERO,
+            left_alone: LEFT_ALONE.0,
         }
     }
 
@@ -159,6 +195,7 @@ impl Budget {
             self.delivered_at = now;
         }
         let flying = self.flying + 1;
+        self.most_flying = self.most_flying.max(flying);
         let is_beyond = flying as f64 > self.capacity(path) * 1.1 + SLACK;
         self.since_request += 1;
         // Where the budget is always full, an answer to each packet is more than a slow link has room for.
@@ -256,7 +293,8 @@ impl Budget {
         self.queueing =
             self.round_shortest.map_or(Duration::ZERO, |round| round.saturating_sub(shortest));
         let is_queue = self.queueing > self.tolerance(path);
-        if self.was_full {
+        self.watch_queue(now, shortest);
+        if self.was_full && self.trial.is_none() {
             let size = if self.is_starting && !is_queue {
                 self.size * 2.0
             } else if !is_queue
@@ -269,11 +307,43 @@ impl Budget {
             };
             self.set_size(size);
         }
-        self.is_starting &= !is_queue;
+        self.is_starting &= !is_queue || self.trial.is_some();
         self.round += 1;
         self.round_end = self.delivered;
         self.round_shortest = None;
         self.was_full = false;
+        self.most_flying = 0;
+    }
+
+    /// Lowers the budget when the queue is long, and takes that back when the queue stays as long: others fill it.
+    fn watch_queue(&mut self, now: Time, shortest: Duration) {
+        let short = QUEUE.max(shortest);
+        if let Some(Trial { round, queueing, size }) = self.trial {
+            if self.round < round + TRIAL {
+                return;
+            }
+            self.trial = None;
+            if self.queueing > (queueing + short) / 2 {
+                self.set_size(self.size.max(size));
+                self.left_alone_until = now + self.left_alone;
+                self.left_alone = (self.left_alone * 2).min(LEFT_ALONE.1);
+                return;
+            }
+            self.left_alone = LEFT_ALONE.0;
+            self.is_starting = false;
+        }
+        if now < self.left_alone_until || self.queueing <= short * 2 {
+            return;
+        }
+        // The round trip is what is in flight over the rate (Little's law).
+        let used = self.size.min(self.most_flying as f64);
+        let share = (shortest + short).div_duration_f64(shortest + self.queueing);
+        let size = (used * share).max(LEAST);
+        if size < self.size {
+            self.trial =
+                Some(Trial { round: self.round, queueing: self.queueing, size: self.size });
+            self.set_size(size);
+        }
     }
 
     /// The size by CUBIC, but at least one more packet for each two round trips.
@@ -308,7 +378,10 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(40);
+    const MS: Duration = Duration::from_millis(1);
     const BOUNDS: (u16, u16) = (4, 16_384);
+    /// The budget of a node that has sent for a while.
+    const GROWN: usize = 256;
 
     #[test]
     fn it_doubles_while_it_is_the_limit_and_no_queue_builds() {
@@ -329,25 +402,67 @@ mod tests {
     }
 
     #[test]
+    fn a_long_queue_of_our_own_is_made_short() {
+        let mut node = Node::grown();
+
+        // A queue of a link that carries a packet in 5 ms.
+        for _ in 0..30 {
+            node.budget.handle_full();
+            let packets = node.budget.size().min(100);
+            node.round(packets, SHORT + MS * 5 * u32::try_from(packets).unwrap(), (0, 0));
+            assert!(node.now < Time::ZERO + MS * 3_000 || packets <= 50, "{packets}");
+        }
+
+        assert!(node.budget.size() >= 20, "{}", node.budget.size());
+    }
+
+    #[test]
+    fn a_long_queue_that_others_fill_is_tried_once_then_left_alone_and_tried_again_later() {
+        let mut node = Node::grown();
+        let size = node.budget.size();
+
+        let mut lowered = Vec::new();
+        while node.now < Time::ZERO + MS * 100_000 {
+            node.round(100, SHORT + MS * 400, (0, 0));
+            // The least round trip would be forgotten.
+            node.path.handle_sample(node.now, 1_500, SHORT);
+            if node.budget.size() < size
+                && lowered.last().is_none_or(|at| *at + MS * 2_000 < node.now)
+            {
+                lowered.push(node.now);
+            }
+        }
+        let apart: Vec<u64> =
+            lowered.windows(2).map(|two| two[1].since(two[0]).as_secs()).collect();
+
+        // And two rounds.
+        for (apart, left_alone) in apart.iter().zip([10, 20, 40]) {
+            assert!((left_alone..=left_alone + 1).contains(apart), "{apart} s for {left_alone}");
+        }
+        assert_eq!(lowered.len(), 4);
+        assert!(node.budget.size() >= size, "it has back what it gave");
+    }
+
+    #[test]
     fn loss_of_the_link_leaves_it_alone_however_much_it_is() {
-        let mut node = Node::new(BOUNDS);
+        let mut node = Node::grown();
 
         for _ in 0..50 {
             node.round(100, SHORT, (0, 30));
         }
 
-        assert!(node.budget.size() >= START);
+        assert!(node.budget.size() >= GROWN);
     }
 
     #[test]
     fn loss_with_a_queue_lowers_what_was_in_flight_but_not_below_what_the_path_holds() {
-        let mut node = Node::new(BOUNDS);
+        let mut node = Node::grown();
         node.round(100, SHORT, (0, 0));
 
         for round in 0..40 {
             node.round(100, SHORT * 3, (0, 1));
             // A single long round trip is no queue.
-            assert!(round > 0 || node.budget.size() >= START, "{}", node.budget.size());
+            assert!(round > 0 || node.budget.size() >= GROWN, "{}", node.budget.size());
         }
 
         // 100 packets in 120 ms are 34 in 40 ms, and there is room for the deviation.
@@ -356,7 +471,7 @@ mod tests {
 
     #[test]
     fn loss_of_what_exceeds_the_capacity_is_of_our_own_making() {
-        let mut node = Node::new(BOUNDS);
+        let mut node = Node::grown();
         for _ in 0..20 {
             node.round(50, SHORT, (0, 0));
         }
@@ -366,13 +481,13 @@ mod tests {
             node.round(100, SHORT, (30, 0));
         }
 
-        assert!(node.budget.size() < START / 2, "{}", node.budget.size());
+        assert!(node.budget.size() < GROWN / 2, "{}", node.budget.size());
     }
 
     /// The delay of a link varies, and a loss may find the neighbour's flows with little to send.
     #[test]
     fn a_loss_while_less_is_in_flight_than_the_path_holds_is_none_of_our_own() {
-        let mut node = Node::new(BOUNDS);
+        let mut node = Node::grown();
         for _ in 0..20 {
             node.round(100, SHORT, (0, 0));
         }
@@ -381,7 +496,7 @@ mod tests {
             node.round(10, SHORT * 3, (0, 1));
         }
 
-        assert!(node.budget.size() >= START, "{}", node.budget.size());
+        assert!(node.budget.size() >= GROWN, "{}", node.budget.size());
     }
 
     #[test]
@@ -400,10 +515,10 @@ mod tests {
     fn a_full_one_asks_for_an_acknowledgement_for_each_quarter_of_it() {
         let mut node = Node::new((8, 8));
 
-        let asks: Vec<bool> = (0..9).map(|_| node.send().1).collect();
+        let asks: Vec<bool> = (0..11).map(|_| node.send().1).collect();
 
         // The eighth fills it.
-        assert_eq!(asks, [[false; 7].as_slice(), &[true, false]].concat());
+        assert_eq!(asks, [[false; 7].as_slice(), &[true, false], &[true, false]].concat());
     }
 
     struct Node {
@@ -417,6 +532,16 @@ mod tests {
             let rto = Config::new(Profile::Default).rto;
             let path = Estimator::new(rto, Profile::Default);
             Self { now: Time::ZERO, path, budget: Budget::new(bounds) }
+        }
+
+        /// One that has sent until its budget was large.
+        fn grown() -> Self {
+            let mut node = Self::new(BOUNDS);
+            while node.budget.size() < GROWN {
+                node.budget.handle_full();
+                node.round(node.budget.size(), SHORT, (0, 0));
+            }
+            node
         }
 
         fn send(&mut self) -> (Sample, bool) {
@@ -435,7 +560,7 @@ mod tests {
             let (beyond, within) = (count(above, beyond), count(packets - above, within));
             self.now += rtt;
             for _ in 0..10 {
-                self.path.handle_sample(self.now, rtt);
+                self.path.handle_sample(self.now, 1_500, rtt);
                 self.budget.handle_sample(rtt);
             }
             let last = samples.last().copied().unwrap_or_default();

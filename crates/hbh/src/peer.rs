@@ -17,6 +17,10 @@ const SILENCES: u8 = 6;
 const LEAST_LOSS: f64 = 0.01;
 /// Below this, segments leave no room for repairs.
 const FEW_LOST: f64 = 0.02;
+/// Of the loss little is known until so many packets have arrived or were lost.
+const LITTLE: f64 = 8.0;
+/// Copies of acknowledgements until the neighbour is heard, while little is known.
+const BLIND_COPIES: u8 = 4;
 /// A link counts as lossless only after this many packets have arrived.
 const KNOWN: f64 = 32.0;
 
@@ -29,6 +33,8 @@ pub struct PeerPath {
     budget: Budget,
     /// Silences since the neighbour was heard last.
     silences: u8,
+    /// Copies of TCP's acknowledgements since the neighbour was heard last.
+    ack_copies: u8,
     /// Since when the neighbour is heard: the first acknowledgement, or the first after it was silent.
     heard_since: Option<Time>,
     /// When the neighbour may be probed next, while silent.
@@ -103,6 +109,7 @@ impl PeerPath {
             loss: Loss::UNKNOWN,
             budget: Budget::new(parameters.window),
             silences: 0,
+            ack_copies: 0,
             heard_since: None,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,
@@ -149,9 +156,9 @@ impl PeerPath {
         }
     }
 
-    /// Takes a round trip.
-    pub fn handle_sample(&mut self, now: Time, rtt: Duration) {
-        self.rtt.handle_sample(now, rtt);
+    /// Takes the round trip of a packet with `len` octets.
+    pub fn handle_sample(&mut self, now: Time, len: usize, rtt: Duration) {
+        self.rtt.handle_sample(now, len, rtt);
         self.budget.handle_sample(rtt);
     }
 
@@ -177,6 +184,7 @@ impl PeerPath {
             self.heard_since = Some(now);
         }
         self.silences = 0;
+        self.ack_copies = 0;
         was_silent
     }
 
@@ -222,6 +230,17 @@ impl PeerPath {
             && self.loss.rate() < FEW_LOST
             && self.loss.delivered >= KNOWN;
         if is_clean { config.profile.layout().overhead() } else { OVERHEAD }
+    }
+
+    /// An acknowledgement of TCP goes out once more though nobody asked for it.
+    pub fn handle_ack_copy(&mut self) {
+        self.ack_copies = self.ack_copies.saturating_add(1);
+    }
+
+    /// Whether acknowledgements of TCP may go out once more though nobody asked for it. While little is known of the
+    /// loss, a few may until the neighbour is heard: its answers may wait in a long queue.
+    pub fn may_copy_acks(&self) -> bool {
+        self.loss.sent >= Loss::UNKNOWN.sent + LITTLE || self.ack_copies < BLIND_COPIES
     }
 
     /// Whether packets to the peer are lost so often that idle time is used against the loss.

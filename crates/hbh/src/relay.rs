@@ -555,7 +555,7 @@ impl Relay {
             // The paper refuses what does not fit.
             while self.config.profile == Profile::Default
                 && !sender.has_room(now, &self.config)
-                && sender.drop_first(&mut self.pool)
+                && sender.make_room(&mut self.pool)
             {
                 self.held -= 1;
                 self.stats.sent.packets_thinned += 1;

@@ -9,6 +9,9 @@ use super::link::LinkReport;
 
 /// The shortest round trip is the minimum over at least this time, and over twice this time at most.
 const MEMORY: Duration = Duration::from_secs(5);
+/// The most that a packet may take longer: on a link where a full segment takes more, a needless repeat costs less than
+/// waiting would on a long and fast one.
+const MOST_ALLOWED: Duration = Duration::from_millis(50);
 /// The approximate size of a hello, in octets: longer packets may take longer, in proportion at most.
 const REPORTED: usize = 100;
 
@@ -25,6 +28,8 @@ pub struct Estimator {
     since: Time,
     /// What the driver says.
     reported: Option<Duration>,
+    /// Octets of the longest packet that was timed.
+    longest: usize,
 }
 
 impl Estimator {
@@ -38,6 +43,7 @@ impl Estimator {
             before: None,
             since: Time::ZERO,
             reported: None,
+            longest: 0,
         }
     }
 
@@ -50,7 +56,9 @@ impl Estimator {
         self.reported = report.round_trip.or(self.reported);
     }
 
-    pub fn handle_sample(&mut self, now: Time, sample: Duration) {
+    /// Takes the round trip of a packet with `len` octets.
+    pub fn handle_sample(&mut self, now: Time, len: usize, sample: Duration) {
+        self.longest = self.longest.max(len);
         if now.since(self.since) > MEMORY {
             self.before = self.recent.take();
             self.since = now;
@@ -105,6 +113,14 @@ impl Estimator {
         reported.unwrap_or(self.rto.initial).clamp(self.rto.minimum, self.rto.maximum)
     }
 
+    /// How much longer than [`timeout`](Self::timeout) a packet with `len` octets may take while none as long was
+    /// timed: after a SYN nobody knows how long a full segment takes on a slow link.
+    pub fn allowance(&self, len: usize) -> Duration {
+        let Some(mean) = self.mean.filter(|_| len > self.longest) else { return Duration::ZERO };
+        let longer = len as f64 / self.longest.max(1) as f64;
+        mean.mul_f64(0.5 * longer).min(MOST_ALLOWED)
+    }
+
     /// Whether nobody knows how long it takes.
     pub fn is_unknown(&self) -> bool {
         self.mean.is_none() && self.reported.is_none()
@@ -135,8 +151,8 @@ mod tests {
         let mut estimator = Estimator::new(Config::new(Profile::Paper).rto, Profile::Paper);
         assert_eq!(estimator.timeout(0), Duration::from_secs(1));
 
-        estimator.handle_sample(Time::ZERO, Duration::from_millis(120));
-        estimator.handle_sample(Time::ZERO, Duration::from_millis(180));
+        estimator.handle_sample(Time::ZERO, 60, Duration::from_millis(120));
+        estimator.handle_sample(Time::ZERO, 60, Duration::from_millis(180));
 
         // srtt = 2/3 120 + 1/3 180 = 140; rttvar = 2/3 60 + 1/3 |180 - 140| = 53.33
         assert_eq!(estimator.mean().unwrap().as_millis(), 140);
@@ -145,11 +161,28 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_longer_than_all_that_were_timed_may_take_longer_within_a_bound() {
+        let ours = || Estimator::new(Config::new(Profile::Default).rto, Profile::Default);
+        let mut estimator = ours();
+        assert_eq!(estimator.allowance(1_500), Duration::ZERO, "nothing is known");
+
+        estimator.handle_sample(Time::ZERO, 60, Duration::from_millis(2));
+        assert_eq!(estimator.allowance(60), Duration::ZERO);
+        assert_eq!(estimator.allowance(1_500), Duration::from_millis(25));
+        estimator.handle_sample(Time::ZERO, 1_500, Duration::from_millis(2));
+        assert_eq!(estimator.allowance(1_500), Duration::ZERO);
+
+        let mut long = ours();
+        long.handle_sample(Time::ZERO, 60, Duration::from_millis(300));
+        assert_eq!(long.allowance(1_500), MOST_ALLOWED);
+    }
+
+    #[test]
     fn ours_backs_off_to_a_bound() {
         let rto = Rto { maximum: Duration::from_millis(500), ..Config::new(Profile::Default).rto };
         let mut estimator = Estimator::new(rto, Profile::Default);
 
-        estimator.handle_sample(Time::ZERO, Duration::from_millis(100));
+        estimator.handle_sample(Time::ZERO, 60, Duration::from_millis(100));
 
         assert_eq!(estimator.timeout(0).as_millis(), 200);
         assert_eq!(estimator.timeout(1).as_millis(), 300);

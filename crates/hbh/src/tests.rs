@@ -24,7 +24,7 @@ use base::rng::Rng;
 use base::time::Time;
 use proptest::prelude::*;
 
-use self::line::{A, B, C, DELAY, Fate, Line, SLOT, Sent, peer_config, quiet};
+use self::line::{A, B, C, DELAY, Fate, Line, SLOT, Sent, peer_config, quiet, roomy};
 use self::packets::{
     ACK, FIN, RST, SYN, acknowledgement, datagram, long_datagram, number_acknowledged, number_of,
     segment, seq_of,

@@ -405,7 +405,11 @@ fn what_the_kernel_of_an_ended_neighbour_forwards_is_no_word_of_the_neighbour() 
     net.run(Duration::from_secs(1));
     net.has_ended[1] = true;
     // Of a third node, for which the neighbour was the next hop too, in flows that are new.
-    let mut other = Net::new(2);
+    let roomy = |config: Config| {
+        let core = crate::Config { window: (256, 16_384), ..config.core };
+        Config { core, ..config }
+    };
+    let mut other = Net::with(2, roomy);
     let mut forwarded = Vec::new();
     let mut sources = (1..=u8::MAX).cycle();
 

@@ -291,10 +291,20 @@ impl Sender {
         self.queue.has_room(now, self.pacer.throughput(now), config)
     }
 
-    /// Drops the first waiting packet in favour of a new packet: the packets behind reveal the loss to the sender at
-    /// once, while a loss of the last packets is noticed only by a timer. Returns whether a packet was waiting.
-    pub fn drop_first(&mut self, pool: &mut Pool) -> bool {
-        let Some(packet) = self.queue.pop() else { return false };
+    /// Drops a packet from the front of the queue in favour of a new packet: the packets behind reveal the loss to the
+    /// sender at once, while a loss of the last packets is noticed only by a timer. Returns whether a packet was waiting.
+    pub fn make_room(&mut self, pool: &mut Pool) -> bool {
+        let packet = self.queue.thin();
+        self.give_up(packet, pool)
+    }
+
+    fn drop_first(&mut self, pool: &mut Pool) -> bool {
+        let packet = self.queue.pop();
+        self.give_up(packet, pool)
+    }
+
+    fn give_up(&mut self, packet: Option<Packet>, pool: &mut Pool) -> bool {
+        let Some(packet) = packet else { return false };
         // The next segment that goes out says that the last hop need not wait for the dropped one.
         self.given_up.note(packet.tcp);
         pool.give(packet.octets);
@@ -486,6 +496,9 @@ impl Sender {
             }
             Choice::Spare(index) => {
                 stats.data_spare += 1;
+                if self.is_ack(index) {
+                    peer.handle_ack_copy();
+                }
                 index
             }
             Choice::Repair => unreachable!("a sum is no packet: see emit_repair"),
@@ -807,7 +820,7 @@ impl Sender {
     /// that arrived last.
     fn read_echo(&mut self, now: Time, ack: &Ack<'_>, peer: &mut PeerPath) -> Option<(u64, Time)> {
         let echo = ack.echo?;
-        let arrived = match echo.of {
+        let (arrived, len) = match echo.of {
             Transmission::First(seq) => {
                 let base = self.flight.base();
                 let ahead = self.layout.complete(seq, base).checked_sub(base)?;
@@ -821,7 +834,7 @@ impl Sender {
                     let allowed = (late + late / 4).min(most).max(self.reordering.0);
                     self.reordering = (allowed, now + REORDERING_MEMORY);
                 }
-                (order, at)
+                ((order, at), slot.packet_len())
             }
             Transmission::Repeat(low) => {
                 let number = self.layout.complete(low, self.next_repeat);
@@ -829,12 +842,12 @@ impl Sender {
                 let index = self.repeats.len().checked_sub(back)?;
                 let repeat = *self.repeats.get(index)?;
                 debug_assert_eq!(repeat.number, number, "they have numbers in a row");
-                (repeat.order, repeat.at)
+                ((repeat.order, repeat.at), 0)
             }
         };
         self.newest_arrived = self.newest_arrived.max(arrived.1);
         if let Some(delay) = echo.delay {
-            peer.handle_sample(now, now.since(arrived.1).saturating_sub(delay));
+            peer.handle_sample(now, len, now.since(arrived.1).saturating_sub(delay));
         }
         Some(arrived)
     }
@@ -855,7 +868,7 @@ impl Sender {
             .filter(|(index, slot)| !matches!(slot.state, State::Done) && is_named(*index))
             .max_by_key(|(_, slot)| slot.order());
         if let Some((_, slot)) = newest {
-            rtt.handle_sample(now, now.since(slot.sent_at()));
+            rtt.handle_sample(now, slot.packet_len(), now.since(slot.sent_at()));
         }
     }
 
@@ -1054,7 +1067,9 @@ impl Sender {
                     return Some(self.last_sent + self.first_silence(rtt, config));
                 }
                 let backoffs = self.expiries.min(BACKOFFS);
-                let usual = rtt.timeout(backoffs) + peer.longest_ack_wait(config);
+                let usual = rtt.timeout(backoffs)
+                    + if self.expiries == 0 { self.flight.allowance(rtt) } else { Duration::ZERO }
+                    + peer.longest_ack_wait(config);
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
             }
             Profile::Paper => self
@@ -1139,6 +1154,9 @@ impl Sender {
         let mut covered = self.covered();
         let (first, _) = covered.next()?;
         let rest = covered.count();
+        if rest == 0 && self.is_ack(first) && !peer.may_copy_acks() {
+            return None;
+        }
         let is_enough = if rest == 0 {
             self.flight.slots[first].flying_copies >= self.copies(peer, config)
         } else {
@@ -1355,6 +1373,11 @@ impl Flight {
     fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
+    }
+
+    /// How much longer its first packet may take.
+    fn allowance(&self, rtt: &Estimator) -> Duration {
+        rtt.allowance(self.slots.front().map_or(0, Slot::packet_len))
     }
 
     /// The packet at `index` is lost from now on.

@@ -17,6 +17,8 @@ const BURST_TIME: Duration = Duration::from_millis(20);
 const DRAIN_TIME: Duration = Duration::from_millis(250);
 /// How many times L it may fill at most.
 const BURST: usize = 20;
+/// Packets that are looked at for one that may be dropped.
+const LOOKS: usize = 64;
 /// Octets of a packet that counts once against L; longer packets count for more.
 const PACKET: usize = 800;
 
@@ -89,6 +91,16 @@ impl Queue {
 
     pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
+        self.octets -= packet.octets.len();
+        self.popped += 1;
+        Some(packet)
+    }
+
+    /// Takes out the packet that makes room for another: the first, but no repeated segment where there is a choice. If
+    /// a repeat were dropped too, only TCP's timer would send the segment again, and it doubles each time.
+    pub fn thin(&mut self) -> Option<Packet> {
+        let fresh = self.packets.iter().take(LOOKS).position(|packet| !packet.is_repeated);
+        let packet = self.packets.remove(fresh.unwrap_or(0))?;
         self.octets -= packet.octets.len();
         self.popped += 1;
         Some(packet)
@@ -184,6 +196,19 @@ mod tests {
 
         assert_eq!(queue.len(), 10 * BURST);
         assert!(!queue.has_room(Time::ZERO + BURST_TIME, SLOW, &config));
+    }
+
+    #[test]
+    fn a_repeated_segment_gives_way_only_where_all_are_repeated() {
+        let mut queue = Queue::new(Time::ZERO);
+        for (len, is_repeated) in [(1, true), (2, true), (3, false), (4, false)] {
+            queue.push(Packet { is_repeated, ..packet(len) });
+        }
+
+        let order: Vec<usize> =
+            std::iter::from_fn(|| queue.thin()).map(|packet| packet.octets.len()).collect();
+
+        assert_eq!((order, queue.octets()), (vec![3, 4, 1, 2], 0));
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn what_a_full_queue_takes_does_not_cost_a_search_of_all_that_waits() {
 
 #[test]
 fn each_lost_packet_is_found_without_a_search_of_all_that_flies() {
-    let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_micros(1)]);
+    let mut pair = Line::new(&[roomy(); 2], &[Duration::from_micros(1)]);
     pair.send(0..250);
     pair.run_for(Duration::from_millis(1), |_| Fate::LOST);
     let (before, sent) = (LOOKED.get(), pair.sent);

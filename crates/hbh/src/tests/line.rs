@@ -361,6 +361,11 @@ pub fn quiet(profile: Profile) -> Config {
     Config { redundancy: Redundancy::Off, ..Config::new(profile) }
 }
 
+/// Where the budget is no limit from the start.
+pub fn roomy() -> Config {
+    Config { window: (256, 16_384), ..quiet(Profile::Default) }
+}
+
 pub fn peer_config(link: u32) -> PeerConfig {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     PeerConfig {

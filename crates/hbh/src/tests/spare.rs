@@ -22,6 +22,23 @@ fn an_idle_lossy_link_sends_segments_twice_and_a_clean_one_does_not() {
     assert_eq!(pair.delivered.len(), 41);
 }
 
+/// The answers of a neighbour may wait in a long queue of its own.
+#[test]
+fn while_a_neighbour_has_not_answered_few_acknowledgements_of_tcp_are_copied() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    pair.give(&acknowledgement(0));
+    pair.run(|_| Fate::ARRIVES);
+    let before = pair.relays[A].stats().sent.data_spare;
+
+    for number in 1..60 {
+        pair.give(&acknowledgement(number * 1_000));
+        pair.run_for(DELAY * 2, |_| Fate::LOST);
+    }
+
+    let copied = pair.relays[A].stats().sent.data_spare - before;
+    assert!((1..=4).contains(&copied), "{copied}");
+}
+
 #[test]
 fn what_the_driver_reports_of_a_link_counts_until_packets_tell_more() {
     let copies = |line: &mut Line, number: u32| {

@@ -4,7 +4,7 @@ use super::*;
 
 /// A link for packets of 1,300 octets is busy with ten flows of twenty packets each.
 fn busy() -> Line {
-    let mut pair = Line::pair(quiet(Profile::Default));
+    let mut pair = Line::pair(roomy());
     for flow in 1..=10 {
         for number in 0..20 {
             pair.give(&long_datagram(&format!("10.0.0.1:{flow}"), "10.9.0.2:2", number, 1_300));
@@ -53,7 +53,7 @@ fn a_new_flow_has_one_turn_before_the_others_and_then_waits_like_them() {
 
 #[test]
 fn neighbours_on_a_link_are_sent_as_many_octets() {
-    let mut relay = Relay::new(quiet(Profile::Default), Rng::stream(1, "hbh"));
+    let mut relay = Relay::new(roomy(), Rng::stream(1, "hbh"));
     for (neighbour, count, len) in [(1, 20, 1_300), (2, 80, 200)] {
         relay.add_peer(Peer(neighbour), peer_config(0));
         for number in 0..count {

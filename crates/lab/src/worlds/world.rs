@@ -36,6 +36,8 @@ const LOSS_OF_ONE: Range<f64> = 0.002..0.2;
 const LOSS_OF_ALL: Range<f64> = 0.001..0.1;
 /// Packets of a mean burst.
 const BURSTS: Range<f64> = 2.0..20.0;
+/// Packets that HBH hands to a queue ahead of time where it does not see the queue: more than any holds.
+const UNSEEN: usize = 1_000_000;
 /// The jitter either way as a share of the delay.
 const JITTERS: Range<f64> = 0.05..0.9;
 /// How many times slower the way back is.
@@ -88,6 +90,8 @@ pub enum Kind {
     Changing,
     /// A hop loses everything for a while, in one direction or both.
     Outage,
+    /// HBH does not see its hops' queues, as where radios stand behind cables.
+    UnseenQueues,
     /// Some routers between the gateways run plain IP only.
     PlainNodes,
     /// A plain CUBIC flow of others shares the queue of the bottleneck.
@@ -114,7 +118,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, as tables list them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Clean,
         Self::LossOnOne,
         Self::LossOnAll,
@@ -125,6 +129,7 @@ impl Kind {
         Self::Asymmetric,
         Self::Changing,
         Self::Outage,
+        Self::UnseenQueues,
         Self::PlainNodes,
         Self::Neighbour,
         Self::BothWays,
@@ -162,6 +167,7 @@ impl Kind {
             Self::Reordering => "reordering",
             Self::Requests => "requests",
             Self::Udp => "udp",
+            Self::UnseenQueues => "unseen-queues",
             Self::Voice => "voice",
         }
     }
@@ -373,6 +379,14 @@ impl World {
         }
         if kinds.is_empty() {
             kinds.push(Kind::Clean);
+        }
+
+        let rng = &mut stream("unseen queues");
+        if rng.chance(0.25) {
+            for hop in &mut hops {
+                (hop.near.hop_backlog, hop.far.hop_backlog) = (UNSEEN, UNSEEN);
+            }
+            kinds.push(Kind::UnseenQueues);
         }
 
         let rng = &mut stream("nodes");

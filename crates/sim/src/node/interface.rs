@@ -28,9 +28,10 @@ base::parameters! {
         #[allowed(Kind::count(576..=65_535).of("octets"))]
         pub mtu: usize = 1500;
 
-        /// HBH packets that are handed to the queue ahead of time.
+        /// HBH packets that are handed to the queue ahead of time; with more than it holds, unseen.
         // With 0 HBH decides what to send when the interface can send it. More gives what a queue between HBH and the network
-        // card does: acknowledgements and repeats wait behind packets.
+        // card does: acknowledgements and repeats wait behind packets. Where a radio or modem stands behind a cable, HBH sees
+        // no queue, and what finds no room is lost.
         #[allowed(Kind::count(0..=1_000_000).of("packets"))]
         pub hop_backlog: usize = 0;
 

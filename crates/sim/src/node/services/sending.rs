@@ -42,13 +42,16 @@ impl Node {
     /// Takes frames from services, a few ahead of time, and datagrams, as many as there are. A datagram waits in the
     /// interface's queue beside other packets, or is dropped, as one of a UDP socket.
     pub fn fill_queue(&mut self, engine: &mut Engine, index: usize) {
-        let ahead = self.interfaces[index].config.hop_backlog;
-        while self.interfaces[index].queue_len() < ahead && self.interfaces[index].has_room() {
+        let config = &self.interfaces[index].config;
+        let (ahead, is_seen) = (config.hop_backlog, config.hop_backlog <= config.queue_packets);
+        while self.interfaces[index].queue_len() < ahead {
+            if is_seen && !self.interfaces[index].has_room() {
+                break;
+            }
             let Some(frame) = self.poll_frame(engine, index) else { break };
             let waiting = local(engine, frame);
             if !self.try_enqueue(engine, index, waiting, false) {
-                engine.packets.remove(waiting.packet);
-                break;
+                self.drop_queued(engine, index, waiting);
             }
         }
         // Another service that takes packets at the last hook queues them itself, and is polled when the

@@ -197,6 +197,25 @@ fn a_backlog_moves_packets_ahead_of_time() {
 }
 
 #[test]
+fn a_queue_that_hbh_does_not_see_overflows() {
+    let dropped = |hop_backlog| {
+        let interface =
+            InterfaceConfig { hop_backlog, queue_packets: 4, ..InterfaceConfig::default() };
+        let (mut world, nodes) = chain(1, 1, &LinkConfig::symmetric(slow(), interface));
+        enable(&mut world, &nodes, Profile::Default);
+        let (a, b) = (world.address(nodes[0]).unwrap(), world.address(nodes[1]).unwrap());
+        for _ in 0..8 {
+            world.inject(nodes[0], &datagram(a, b, 972));
+        }
+        (world.queued(nodes[0]), world.total().dropped_at_edge.packets)
+    };
+
+    // One is on the link.
+    assert_eq!(dropped(4), (4, 0));
+    assert_eq!(dropped(5), (4, 3));
+}
+
+#[test]
 fn neighbours_find_each_other_by_hellos() {
     let (mut world, nodes) = chain(3, 2, &link(lossy(0.1)));
     for node in &nodes[..2] {
