@@ -294,7 +294,7 @@ impl Routes {
         if self.losable.is_empty() {
             return false;
         }
-        self.fault = self.judge_ways().err();
+        self.fault = self.fault.take().or_else(|| self.judge_ways().err());
         let losable = std::mem::take(&mut self.losable);
         self.network.lose(&losable)
     }

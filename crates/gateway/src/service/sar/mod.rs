@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use api::{Answer, LONGEST_NAME, Request};
@@ -701,8 +701,7 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
     let config = setup.config.sar.clone().context("no section [sar]")?;
     let port = Port::open(&config)?;
     // Opening writes to it.
-    let written = store::last_written(&config.store).ok().flatten();
-    let written = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, milliseconds);
+    let written = clock::last_written(&config.store);
     let (store, recovered) = open_store(&config, setup)?;
     let carrier = match &config.carry {
         Some(carry) => Some(Carrier::open(setup.observer, carry)?),
