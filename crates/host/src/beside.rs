@@ -192,6 +192,14 @@ impl Beside {
         }
     }
 
+    /// The configuration names these networks, too, from now on.
+    pub(crate) fn name(&mut self, named: &BTreeSet<Prefix>) {
+        if named.iter().any(|network| !self.networks.contains_key(network)) {
+            self.note_named(named);
+            self.change();
+        }
+    }
+
     /// Notes what a notice says.
     pub(crate) fn take(&mut self, message: Message<'_>) {
         match message.kind {

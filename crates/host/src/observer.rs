@@ -216,6 +216,11 @@ impl Observer {
         lock(&self.shared.beside).changes()
     }
 
+    /// Walls networks that a configuration names, before services follow it.
+    pub fn name_networks(&self, named: &BTreeSet<Prefix>) {
+        lock(&self.shared.beside).name(named);
+    }
+
     /// Forgets networks that were next to this host, and in which it has no address any more, unless the configuration
     /// has `named` them.
     pub fn forget_networks(&self, named: &BTreeSet<Prefix>) {

@@ -676,6 +676,7 @@ impl Reconciler {
         self.keep_settings();
         let Some(observer) = &self.observer else { return };
         if !self.devices.iter().any(DeviceRoutes::has_rules) {
+            self.loosened.forgive_all_but(&[], "rp_filter");
             return;
         }
         let is_ours = |index: &u32| self.devices.iter().any(|device| device.device == *index);
@@ -880,13 +881,25 @@ fn enable_v6(devices: &[DeviceRoutes]) {
 
 /// Whether an entry failed because its device is down or gone, or IPv6 is off there.
 fn is_down(entry: Entry, error: &io::Error) -> bool {
-    let down = [libc::ENETDOWN, libc::ENODEV, libc::EACCES];
-    entry.device().is_some() && error.raw_os_error().is_some_and(|it| down.contains(&it))
+    let down = [libc::ENETDOWN, libc::ENODEV];
+    let is_down = error.raw_os_error().is_some_and(|it| down.contains(&it));
+    entry.device().is_some() && (is_down || lacks_v6(entry, error))
+}
+
+/// Whether an entry failed because IPv6 is off on its device.
+fn lacks_v6(entry: Entry, error: &io::Error) -> bool {
+    let is_v6 = match entry {
+        Entry::Address { prefix, .. } | Entry::Route { to: prefix, .. } => {
+            prefix.address().is_ipv6()
+        }
+        _ => false,
+    };
+    is_v6 && error.raw_os_error() == Some(libc::EACCES)
 }
 
 /// Why an entry failed, in words for an operator.
 fn why_not(entry: Entry, error: &io::Error) -> String {
-    let device = entry.device().filter(|_| error.raw_os_error() == Some(libc::EACCES));
+    let device = entry.device().filter(|_| lacks_v6(entry, error));
     match device.and_then(links::existing_name) {
         Some(name) => format!(
             "IPv6 is off there, and cannot be switched on: `sysctl -w net.ipv6.conf.{name}.disable_ipv6=0` by whoever may"

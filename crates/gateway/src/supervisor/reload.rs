@@ -69,6 +69,8 @@ impl Supervisor {
         }
         match Config::read(&self.file) {
             Ok(config) => {
+                // If it is refused, they stay walled until the next reload.
+                self.observer.name_networks(&config.networks);
                 let outcome = self.take(now, config);
                 if matches!(outcome, Reloaded::Changed(_)) {
                     self.edited = None;
