@@ -91,13 +91,17 @@ pub struct Budget {
     /// Packets beyond the capacity of the path and others: lost, and sent; recent ones count most.
     beyond: Share,
     within: Share,
-    /// The budget at the last own loss, when that was, and its round.
-    before_loss: f64,
+    /// When the last own loss was, and its round.
     lost_at: Option<Time>,
     loss_round: u64,
+    /// From when on CUBIC grows, and what it grows back to: the budget at the last own loss, or what a trial left.
+    grows_since: Option<Time>,
+    before_loss: f64,
     /// The most packets in flight in this round.
     most_flying: usize,
     trial: Option<Trial>,
+    /// The round trip without a queue: the least since a trial was in vain. A short queue of our own stands, and hides it.
+    empty: Option<Duration>,
     /// Until when the queue is left alone, and for how long after the next vain trial.
     left_alone_until: Time,
     left_alone: Duration,
@@ -108,8 +112,9 @@ pub struct Budget {
 struct Trial {
     /// The round of its start.
     round: u64,
-    /// The queueing delay and the budget before.
-    queueing: Duration,
+    /// Before it: the least round trip of a round, the packets in flight, and the budget.
+    round_trip: Duration,
+    used: f64,
     size: f64,
 }
 
@@ -156,11 +161,13 @@ impl Budget {
             since_request: 0,
             beyond: Share::default(),
             within: Share::default(),
-            before_loss: 0.0,
             lost_at: None,
             loss_round: 0,
+            grows_since: None,
+            before_loss: 0.0,
             most_flying: 0,
             trial: None,
+            empty: None,
             left_alone_until: Time::ZERO,
             left_alone: LEFT_ALONE.0,
         }
@@ -261,16 +268,20 @@ impl Budget {
         }
         // The unused part of the budget made no difference.
         let lost = f64::from(beyond.0 + within.0);
-        let used = self.size.min(self.flying as f64 + lost);
+        let used = match self.trial {
+            Some(trial) => trial.used,
+            None => self.size.min(self.flying as f64 + lost),
+        };
         let least = self.capacity(path) + LEAST_QUEUE;
         if used <= least && beyond.0 == 0 {
             // What the path holds makes no queue: its delay varies for other reasons.
             return false;
         }
         if self.lost_at.is_none() || self.round > self.loss_round {
+            let before = self.trial.take().map_or(self.size, |trial| trial.size);
             self.before_loss = used;
-            self.set_size((used * DECREASE).max(least).min(self.size));
-            self.lost_at = Some(now);
+            self.set_size((used * DECREASE).max(least).min(before));
+            (self.lost_at, self.grows_since) = (Some(now), Some(now));
             self.loss_round = self.round;
             self.is_starting = false;
         }
@@ -293,7 +304,7 @@ impl Budget {
         self.queueing =
             self.round_shortest.map_or(Duration::ZERO, |round| round.saturating_sub(shortest));
         let is_queue = self.queueing > self.tolerance(path);
-        self.watch_queue(now, shortest);
+        self.watch_queue(now, path);
         if self.was_full && self.trial.is_none() {
             let size = if self.is_starting && !is_queue {
                 self.size * 2.0
@@ -307,7 +318,7 @@ impl Budget {
             };
             self.set_size(size);
         }
-        self.is_starting &= !is_queue || self.trial.is_some();
+        self.is_starting &= !is_queue;
         self.round += 1;
         self.round_end = self.delivered;
         self.round_shortest = None;
@@ -316,39 +327,46 @@ impl Budget {
     }
 
     /// Lowers the budget when the queue is long, and takes that back when the queue stays as long: others fill it.
-    fn watch_queue(&mut self, now: Time, shortest: Duration) {
-        let short = QUEUE.max(shortest);
-        if let Some(Trial { round, queueing, size }) = self.trial {
-            if self.round < round + TRIAL {
+    fn watch_queue(&mut self, now: Time, path: &Estimator) {
+        let (Some(round_trip), Some(shortest)) = (self.round_shortest, path.shortest()) else {
+            return;
+        };
+        let empty = self.empty.map_or(shortest, |empty| empty.min(shortest));
+        self.empty = Some(empty);
+        let short = QUEUE.max(empty).max(path.deviation() * 4);
+        let wanted = empty + short;
+        if let Some(trial) = self.trial {
+            if self.round < trial.round + TRIAL {
                 return;
             }
             self.trial = None;
-            if self.queueing > (queueing + short) / 2 {
-                self.set_size(self.size.max(size));
+            if round_trip > (trial.round_trip + wanted) / 2 {
+                self.set_size(self.size.max(trial.size));
                 self.left_alone_until = now + self.left_alone;
                 self.left_alone = (self.left_alone * 2).min(LEFT_ALONE.1);
+                // Or the path has become longer.
+                self.empty = None;
                 return;
             }
             self.left_alone = LEFT_ALONE.0;
-            self.is_starting = false;
+            (self.before_loss, self.grows_since) = (self.size, Some(now));
         }
-        if now < self.left_alone_until || self.queueing <= short * 2 {
+        if now < self.left_alone_until || round_trip <= wanted + short {
             return;
         }
         // The round trip is what is in flight over the rate (Little's law).
         let used = self.size.min(self.most_flying as f64);
-        let share = (shortest + short).div_duration_f64(shortest + self.queueing);
-        let size = (used * share).max(LEAST);
+        let size = (used * wanted.div_duration_f64(round_trip)).max(LEAST);
         if size < self.size {
-            self.trial =
-                Some(Trial { round: self.round, queueing: self.queueing, size: self.size });
+            self.trial = Some(Trial { round: self.round, round_trip, used, size: self.size });
             self.set_size(size);
         }
     }
 
     /// The size by CUBIC, but at least one more packet for each two round trips.
     fn cubic(&mut self, now: Time, path: &Estimator) -> f64 {
-        let since = *self.lost_at.get_or_insert(now);
+        self.lost_at.get_or_insert(now);
+        let since = *self.grows_since.get_or_insert(now);
         let most = if self.before_loss > 0.0 { self.before_loss } else { self.size };
         let k = libm::cbrt(most * (1.0 - DECREASE) / GROWTH);
         let ahead = (now.since(since) + path.mean().unwrap_or_default()).as_secs_f64() - k;
@@ -405,15 +423,42 @@ mod tests {
     fn a_long_queue_of_our_own_is_made_short() {
         let mut node = Node::grown();
 
-        // A queue of a link that carries a packet in 5 ms.
-        for _ in 0..30 {
+        // On a link that carries a packet in 5 ms, for longer than the shortest round trip is remembered.
+        while node.now < Time::ZERO + MS * 60_000 {
             node.budget.handle_full();
             let packets = node.budget.size().min(100);
             node.round(packets, SHORT + MS * 5 * u32::try_from(packets).unwrap(), (0, 0));
-            assert!(node.now < Time::ZERO + MS * 3_000 || packets <= 50, "{packets}");
+            assert!(node.now < Time::ZERO + MS * 3_000 || packets <= 60, "{packets}");
+            assert!(packets >= 10, "{packets}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_costs_no_more_than_a_trial() {
+        let mut node = Node::grown();
+        let size = node.budget.size();
+
+        for _ in 0..10 {
+            node.round(size, SHORT + MS * 500, (0, 0));
         }
 
-        assert!(node.budget.size() >= 20, "{}", node.budget.size());
+        assert!(node.budget.size() >= size, "{}", node.budget.size());
+    }
+
+    #[test]
+    fn a_loss_of_our_own_in_a_trial_lowers_what_was_in_flight_before() {
+        let mut node = Node::grown();
+        for _ in 0..20 {
+            node.round(100, SHORT * 3, (0, 0));
+        }
+        let Budget { round, size, .. } = node.budget;
+        node.budget.trial = Some(Trial { round, round_trip: SHORT * 3, used: 100.0, size });
+        node.budget.set_size(30.0);
+
+        node.round(30, SHORT * 3, (0, 1));
+
+        assert_eq!(node.budget.size(), 80);
+        assert!(node.budget.trial.is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ const SILENCES: u8 = 6;
 const LEAST_LOSS: f64 = 0.01;
 /// Below this, segments leave no room for repairs.
 const FEW_LOST: f64 = 0.02;
-/// Of the loss little is known until so many packets have arrived or were lost.
+/// Of the loss little is known until so many packets have arrived.
 const LITTLE: f64 = 8.0;
 /// Copies of acknowledgements until the neighbour is heard, while little is known.
 const BLIND_COPIES: u8 = 4;
@@ -240,7 +240,7 @@ impl PeerPath {
     /// Whether acknowledgements of TCP may go out once more though nobody asked for it. While little is known of the
     /// loss, a few may until the neighbour is heard: its answers may wait in a long queue.
     pub fn may_copy_acks(&self) -> bool {
-        self.loss.sent >= Loss::UNKNOWN.sent + LITTLE || self.ack_copies < BLIND_COPIES
+        self.loss.delivered >= LITTLE || self.ack_copies < BLIND_COPIES
     }
 
     /// Whether packets to the peer are lost so often that idle time is used against the loss.

@@ -9,8 +9,8 @@ use super::link::LinkReport;
 
 /// The shortest round trip is the minimum over at least this time, and over twice this time at most.
 const MEMORY: Duration = Duration::from_secs(5);
-/// The most that a packet may take longer: on a link where a full segment takes more, a needless repeat costs less than
-/// waiting would on a long and fast one.
+/// The most that a longer packet may take longer. On a slow link it takes more and is repeated needlessly; on a long and
+/// fast one, more would only delay the repeat.
 const MOST_ALLOWED: Duration = Duration::from_millis(50);
 /// The approximate size of a hello, in octets: longer packets may take longer, in proportion at most.
 const REPORTED: usize = 100;
@@ -117,7 +117,7 @@ impl Estimator {
     /// timed: after a SYN nobody knows how long a full segment takes on a slow link.
     pub fn allowance(&self, len: usize) -> Duration {
         let Some(mean) = self.mean.filter(|_| len > self.longest) else { return Duration::ZERO };
-        let longer = len as f64 / self.longest.max(1) as f64;
+        let longer = len as f64 / self.longest.max(1) as f64 - 1.0;
         mean.mul_f64(0.5 * longer).min(MOST_ALLOWED)
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
         estimator.handle_sample(Time::ZERO, 60, Duration::from_millis(2));
         assert_eq!(estimator.allowance(60), Duration::ZERO);
-        assert_eq!(estimator.allowance(1_500), Duration::from_millis(25));
+        assert_eq!(estimator.allowance(1_500), Duration::from_millis(24));
         estimator.handle_sample(Time::ZERO, 1_500, Duration::from_millis(2));
         assert_eq!(estimator.allowance(1_500), Duration::ZERO);
 

@@ -1286,6 +1286,8 @@ struct Flight {
     search: Search,
     /// How many slots in flight count in the neighbour's budget.
     counted: usize,
+    /// Octets of the longest packet so far.
+    longest: usize,
     /// The number of transmissions so far, and so the number of the latest transmission.
     order: u64,
 }
@@ -1326,6 +1328,7 @@ impl Flight {
             lost_from: START,
             search: Search::default(),
             counted: 0,
+            longest: 0,
             order: 0,
         }
     }
@@ -1354,6 +1357,7 @@ impl Flight {
 
     /// Takes a packet that is sent for the first time, and returns its place.
     fn launch(&mut self, packet: Packet) -> usize {
+        self.longest = self.longest.max(packet.octets.len());
         self.slots.push_back(Slot {
             state: State::Flying(packet),
             first: (0, Time::ZERO),
@@ -1375,9 +1379,9 @@ impl Flight {
         self.order
     }
 
-    /// How much longer its first packet may take.
+    /// How much longer its longest packet may take.
     fn allowance(&self, rtt: &Estimator) -> Duration {
-        rtt.allowance(self.slots.front().map_or(0, Slot::packet_len))
+        rtt.allowance(self.longest)
     }
 
     /// The packet at `index` is lost from now on.

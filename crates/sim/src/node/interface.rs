@@ -28,7 +28,7 @@ base::parameters! {
         #[allowed(Kind::count(576..=65_535).of("octets"))]
         pub mtu: usize = 1500;
 
-        /// HBH packets that are handed to the queue ahead of time; with more than it holds, unseen.
+        /// HBH packets that are handed to the queue ahead of time; if more than `queue`, it is unseen.
         // With 0 HBH decides what to send when the interface can send it. More gives what a queue between HBH and the network
         // card does: acknowledgements and repeats wait behind packets. Where a radio or modem stands behind a cable, HBH sees
         // no queue, and what finds no room is lost.
