@@ -9,9 +9,9 @@
 //!                                                            └──it does not───▶ as before, others fill it
 //! ```
 //!
-//! A queue below HBH, as in a radio behind a cable, is one that HBH does not see but by its delay. Where nobody else
-//! fills it, it is kept short: what is lost there arrives only after two such delays, and what waits there for a
-//! neighbour that has gone cannot go another way.
+//! HBH does not see the queue of a radio behind a cable, only its delay. Where nobody else fills the queue, HBH keeps it
+//! short: a lost packet arrives after two such delays, and packets in the queue of a neighbour that has gone cannot go
+//! another way.
 //!
 //! Loss of the link does not lower the budget. Loss is taken to be of our own making when more is in flight than the
 //! path holds and it comes with a queue, or when more is lost of what exceeded the capacity of the path than of the
@@ -32,8 +32,8 @@ const SHARED: Duration = Duration::from_secs(10);
 const COMPARED: f64 = 24.0;
 /// Queueing delay that is always tolerated; real-time drivers have jitter of this order.
 const TOLERATED: Duration = Duration::from_millis(5);
-/// A delay that a queue below HBH may have, at least: radios that share the air are ready at irregular times. A delay of
-/// twice this is too long.
+/// A queue that HBH does not see may always have this delay: radios that share the air are ready at irregular times.
+/// Twice this is too long.
 const QUEUE: Duration = Duration::from_millis(100);
 /// Rounds after which a lower budget must have shortened the queue.
 const TRIAL: u64 = 2;
@@ -100,7 +100,7 @@ pub struct Budget {
     /// The most packets in flight in this round.
     most_flying: usize,
     trial: Option<Trial>,
-    /// The round trip without a queue: the least since a trial was in vain. A short queue of our own stands, and hides it.
+    /// The round trip without a queue: the least since a trial was in vain. A short queue of our own may hide it for long.
     empty: Option<Duration>,
     /// Until when the queue is left alone, and for how long after the next vain trial.
     left_alone_until: Time,
@@ -579,7 +579,7 @@ mod tests {
             Self { now: Time::ZERO, path, budget: Budget::new(bounds) }
         }
 
-        /// One that has sent until its budget was large.
+        /// A node that has sent until its budget was large.
         fn grown() -> Self {
             let mut node = Self::new(BOUNDS);
             while node.budget.size() < GROWN {

@@ -221,8 +221,7 @@ impl Observer {
         lock(&self.shared.beside).name(named);
     }
 
-    /// Forgets networks that were next to this host, and in which it has no address any more, unless the configuration
-    /// has `named` them.
+    /// Forgets networks in which this host has no address any more. Networks that the configuration has `named` stay.
     pub fn forget_networks(&self, named: &BTreeSet<Prefix>) {
         if let Err(error) = lock(&self.shared.beside).forget(named) {
             warn!(%error, "addresses of this host are not read");

@@ -66,8 +66,8 @@ impl Network {
         }
     }
 
-    /// A node hears another node no more: of the pairs that still reach each other, the one whose loss lengthens ways
-    /// most. False if there is no such pair.
+    /// Lets a node hear another node no more. Takes the pair whose loss lengthens ways most, and whose nodes still reach
+    /// each other; false if no pair is left.
     pub fn lose(&mut self, pairs: &[(usize, usize)]) -> bool {
         let lengths = pairs.iter().filter(|pair| self.hears.contains(pair)).filter_map(|pair| {
             let mut less = self.clone();

@@ -67,7 +67,7 @@ enum Attacker {
 /// A node and a client.
 type Place = (usize, usize);
 
-/// A U_PDU of an honest client as its node was given it.
+/// A U_PDU that an honest client gave its node.
 #[derive(Clone, Debug)]
 struct Letter {
     from: Place,

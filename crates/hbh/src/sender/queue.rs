@@ -17,7 +17,7 @@ const BURST_TIME: Duration = Duration::from_millis(20);
 const DRAIN_TIME: Duration = Duration::from_millis(250);
 /// How many times L it may fill at most.
 const BURST: usize = 20;
-/// Packets that are looked at for one that may be dropped.
+/// To drop a packet, so many are looked at.
 const LOOKS: usize = 64;
 /// Octets of a packet that counts once against L; longer packets count for more.
 const PACKET: usize = 800;

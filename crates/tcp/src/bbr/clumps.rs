@@ -1,28 +1,28 @@
-//! Measures in what clumps acknowledgements come, so that the window lets the sender go on between them.
+//! Measures how acknowledgements clump, so that the window lets the sender go on between two clumps.
 
 use std::time::Duration;
 
 use base::time::Time;
 
-/// A clump counts for this many rounds, and then up to as many more.
+/// The greatest clump is taken over at least this many rounds, and over twice as many at most.
 const ROUNDS: u32 = 5;
-/// Octets after which the count begins anew.
+/// After so many octets the count begins anew.
 const LONGEST: u64 = 1 << 30;
-/// No more than so much time at the path's rate is allowed for.
+/// The window allows for at most this time at the rate of the path.
 const MOST: Duration = Duration::from_millis(100);
 
 /// What was acknowledged beyond the rate of the path (Linux: `bbr_update_ack_aggregation`).
 #[derive(Clone, Debug, Default)]
 pub struct Clumps {
-    /// Octets acknowledged since then.
+    /// The start of a count of acknowledged octets, and the count.
     since: Option<(Time, u64)>,
-    /// The greatest excess of these rounds, and of those before.
+    /// The greatest excess in the present rounds, and in the rounds before.
     most: [u64; 2],
     rounds: u32,
 }
 
 impl Clumps {
-    /// So many octets were acknowledged on a path of this rate, with this window.
+    /// Takes `acked` octets that were acknowledged, on a path of `rate` octets a second, with the window `cwnd`.
     pub fn take(&mut self, now: Time, acked: u64, rate: f64, cwnd: u64, is_new_round: bool) {
         if is_new_round {
             self.rounds += 1;

@@ -43,9 +43,9 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
 /// Segments in flight at least.
 const MIN_SEGMENTS: u64 = 4;
-/// Linux hands segments to the device as many at once as a millisecond of the pace has, within these bounds in segments
-/// and octets (`bbr_tso_segs_goal`). The window allows for three such bursts beyond the gain, so that it holds more than
-/// the least round trip where that is short.
+/// Linux hands the device bursts of a millisecond at its pace, of at least two segments and at most 64 kB
+/// (`bbr_tso_segs_goal`). The window has room for three bursts more: on a short path one burst is more than a round trip
+/// holds.
 const BURST: Duration = Duration::from_millis(1);
 const LEAST_BURST: u64 = 2;
 const MOST_BURST: u64 = 64 << 10;

@@ -16,7 +16,7 @@ const MOST: usize = 4_096;
 /// (draft-cheng-iccrg-delivery-rate-estimation-00, as Linux has it).
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
-    /// Transmissions, oldest first, those with the same state but once.
+    /// Transmissions, oldest first; of several with the same state only the first.
     sent: VecDeque<Sent>,
     delivered: u64,
     /// When that became known.

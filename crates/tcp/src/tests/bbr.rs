@@ -45,7 +45,7 @@ fn losses_that_are_noise_do_not_slow_it_down() {
     assert!(cubic.share < 0.5, "{cubic:?}");
 }
 
-/// A link by radio or a tunnel that keeps the order does so: the least round trip is far below the usual one.
+/// Radio links, and tunnels that keep the order, make clumps: the least round trip is far below the usual one.
 #[test]
 fn acknowledgements_that_come_in_clumps_do_not_slow_it_down() {
     let path = Path { clumps: Duration::from_millis(400), ..Path::default() };

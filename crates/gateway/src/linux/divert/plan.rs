@@ -122,7 +122,7 @@ fn carried(is_by_radio: bool) -> Carried {
     Carried { hook: "postrouting", which, is_secret: is_by_radio, ..Carried::default() }
 }
 
-/// The condition for packets with one of these marks.
+/// An nftables expression: the packet has one of these marks.
 fn has_one_of(marks: &[Mark]) -> String {
     format!("meta mark {{ {} }}", listed(marks.iter().map(|mark| format!("{mark:#x}"))))
 }

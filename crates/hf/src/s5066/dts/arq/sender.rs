@@ -778,7 +778,7 @@ impl Queue {
         self.uncut().next()
     }
 
-    /// Octets of the next piece of a C_PDU that is cut in part already: its pieces are of one length.
+    /// Octets of the next piece of a C_PDU that is cut in part already: all pieces of a C_PDU have the same length.
     fn begun_piece(&self) -> usize {
         let begun = self.first_uncut().filter(|pending| pending.progress == Progress::Cutting);
         begun.map_or(0, |pending| pending.piece.min(pending.c_pdu.octets.len() - pending.cut))
