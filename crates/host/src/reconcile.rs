@@ -252,6 +252,12 @@ impl Reconciler {
         Ok(())
     }
 
+    /// The entries wanted besides those of devices.
+    #[must_use]
+    pub fn besides(&self) -> &BTreeSet<Entry> {
+        &self.besides
+    }
+
     /// The service's table has this content from now on.
     pub fn fence(&mut self, content: Content) {
         self.keep_wall();

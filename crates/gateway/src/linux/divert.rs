@@ -71,12 +71,7 @@ impl Diversion {
     /// # Errors
     /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
-        // Until the table is another, packets to the former networks are marked, and existing connections need the
-        // rules also without networks. Rules for a version of IP without diverted connections do no harm: no packet has
-        // the mark.
-        if !plan.networks.is_empty() {
-            self.led.follow(&[&plan.networks[..], &self.plan.networks].concat())?;
-        }
+        self.led.follow(&plan.networks)?;
         self.led.change(plan.shut(), &plan.follow(&self.plan))?;
         self.plan = plan;
         Ok(())

@@ -133,15 +133,15 @@ impl Led {
         kept
     }
 
-    /// Leads packets to these networks here from now on.
+    /// Leads packets to these networks here from now on. Rules and routes for a version of IP stay until the end:
+    /// existing connections to former networks need them, and no other packet has the mark.
     ///
     /// # Errors
     /// When the kernel takes no rule.
     pub(crate) fn follow(&mut self, networks: &[Prefix]) -> anyhow::Result<()> {
-        self.kept
-            .reconciler()
-            .follow_besides(entries(&self.lead, networks))
-            .context("no rule for packets that are led here")?;
+        let reconciler = self.kept.reconciler();
+        let entries = reconciler.besides() | &entries(&self.lead, networks);
+        reconciler.follow_besides(entries).context("no rule for packets that are led here")?;
         self.networks = networks.to_vec();
         self.try_lead();
         Ok(())

@@ -345,6 +345,28 @@ fn after_a_reload_to_shore_mode_the_diversion_goes_with_the_last_connection() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_connection_outlives_reloads_to_no_network_and_to_networks_of_the_other_version_of_ip() {
+    let mut net = net();
+    for gateway in [0, 1] {
+        net.start(gateway, &bearer(gateway, "192.0.2."));
+    }
+    net.expect_spares();
+    let (mut here, mut there) = net.pair(&net.listen(7));
+    let gateway = &net.sites.gateways[0];
+    net.nets.run(gateway, "sysctl -w net.ipv6.conf.all.disable_ipv6=0");
+
+    let none =
+        "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\nfrom = [\"192.0.2.2/32\"]\n".to_owned();
+    let other = bearer(0, "192.0.2.").replace("10.2.0.0/24", "fd02::/64");
+    for config in [none, other] {
+        fs::write(net.nets.folder().join("0.toml"), config).unwrap();
+        net.nets.run(gateway, &format!("{TRACKWAY} reload"));
+        exchange(&mut here, &mut there);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_port_that_somebody_forwards_to_a_far_network_does_not_leave_in_clear() {
     let mut net = net();
     let _listener = net.listen(7);
