@@ -5,9 +5,9 @@
 //!   tunnel ─▶ gateway ─ eth1 ─▶ everywhere else: the default route leads here, so eth1 is an uplink
 //!                └───── lan0 ─▶ 10.50.0.0/24: once lan0 is down, no packets for it leave by eth1
 //! ```
-//! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered: another uplink may take
-//! their place. Where somebody has a route by an uplink to a network, to a part of it or to a wider one that is no default
-//! route, packets may leave by this uplink.
+//! Interfaces of default routes are uplinks from then on. Networks of uplinks are not remembered, unless the configuration
+//! names them: another uplink may take their place. Where somebody has a route by an uplink to a network, to a part of it
+//! or to a wider one that is no default route, packets may leave by this uplink.
 //!
 //! A network that was not there when the process began is known only if the configuration names it. But packets that came
 //! encrypted or by radio, and are for private addresses, follow no default route of an uplink at all: nobody on the
@@ -56,6 +56,8 @@ pub(crate) struct Beside {
     /// The names of the interfaces that have, or had, an address in each network; none for a network that only the
     /// configuration names.
     networks: BTreeMap<Prefix, BTreeSet<String>>,
+    /// Networks that the configuration names: they count by whatever interface they were, even if it is an uplink.
+    named: BTreeSet<Prefix>,
     /// Networks of addresses that came without a route (`noprefixroute`), and the numbers of their interfaces: such a
     /// network counts once somebody has made its route.
     routeless: BTreeSet<(Prefix, u32)>,
@@ -187,6 +189,7 @@ impl Beside {
     /// The configuration names these networks: they count although no interface may have them.
     fn note_named(&mut self, named: &BTreeSet<Prefix>) {
         for network in named {
+            self.named.insert(*network);
             self.lengths.insert(network.bits());
             self.networks.entry(*network).or_default();
         }
@@ -194,7 +197,7 @@ impl Beside {
 
     /// The configuration names these networks, too, from now on.
     pub(crate) fn name(&mut self, named: &BTreeSet<Prefix>) {
-        if named.iter().any(|network| !self.networks.contains_key(network)) {
+        if !named.is_subset(&self.named) {
             self.note_named(named);
             self.change();
         }
@@ -259,6 +262,7 @@ impl Beside {
         if noted.is_err() {
             (self.networks, self.routeless, self.lengths) = known;
         }
+        self.named.clear();
         self.note_named(named);
         self.change();
         noted
@@ -294,7 +298,9 @@ impl Beside {
     /// Makes the wall for what routes lead to.
     fn raise(&mut self, mut led: Led) {
         let mut networks = self.networks.clone();
-        networks.retain(|_, names| names.is_disjoint(&self.uplinks));
+        networks.retain(|network, names| {
+            self.named.contains(network) || names.is_disjoint(&self.uplinks)
+        });
         let uplinks = self.uplinks.iter().map(|name| {
             let led = led.remove(name).unwrap_or_default();
             let is_closed = |network: &&Prefix| !leads(&led, network);
@@ -716,15 +722,20 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_the_configuration_names_is_walled_off_unless_it_is_an_uplinks() {
+    fn a_network_that_the_configuration_names_is_walled_off_even_if_it_was_an_uplinks() {
         let mut beside = Beside::default();
         beside.note_uplink("eth1".to_owned());
-        let [lan, up] = ["198.51.100.0/24", "203.0.113.0/24"].map(|it| it.parse().unwrap());
-        beside.networks.insert(up, ["eth1".to_owned()].into());
+        let [lan, up, others] =
+            ["198.51.100.0/24", "203.0.113.0/24", "192.0.2.0/24"].map(|it| it.parse().unwrap());
+        for network in [up, others] {
+            beside.networks.insert(network, ["eth1".to_owned()].into());
+        }
 
         beside.note_named(&[lan, up].into());
 
-        assert_eq!(beside.wall().uplinks["eth1"].networks, [lan].into());
+        assert_eq!(beside.wall().uplinks["eth1"].networks, [lan, up].into());
+        beside.raise([("eth1".to_owned(), [up].into())].into());
+        assert_eq!(beside.wall().uplinks["eth1"].networks, [lan].into(), "while it is there");
         assert!(beside.within(&"198.51.0.0/16".parse().unwrap()).eq([lan]), "routes to it count");
         for named in [BTreeSet::from([lan]), BTreeSet::new()] {
             beside.forget(&named).unwrap();
@@ -738,6 +749,7 @@ mod tests {
         let mut beside = Beside::default();
         beside.note_uplink("eth1".to_owned());
         let wide = "10.60.0.0/16".parse().unwrap();
+            assert!(!beside.wall().networks.contains_key(&up));
         beside.raise([("eth1".to_owned(), [wide].into())].into());
 
         // The only interface that every host has stands for the device.

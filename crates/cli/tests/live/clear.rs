@@ -458,6 +458,16 @@ fn a_network_that_the_configuration_names_is_known_although_it_was_never_there()
     assert!(wait_until(SOON, || net.in_clear(host) == 0));
     let is_told = wait_until(SOON, || net.in_clear(host) == 0 && net.tells("which `networks`"));
     assert!(is_told, "{}", net.nets.status(&net.gateway));
+    // An uplink has it for a while.
+    let is_walled = || {
+        let chain = net.nets.run(&net.gateway, "nft list chain inet trackway_tunnel gone");
+        chain.contains("198.51.100.0/24")
+    };
+    run("ip address add 198.51.100.1/24 dev eth1");
+    assert!(wait_until(SOON, || !is_walled()));
+    run("ip address delete 198.51.100.1/24 dev eth1");
+    assert!(wait_until(SOON, is_walled));
+    assert_eq!(net.in_clear(host), 0);
     reload("");
     assert!(wait_until(SOON, || net.in_clear(host) > 0), "not named any more");
 }
