@@ -27,8 +27,8 @@ use crate::netlink::{self, Message, Netlink, Request};
 use crate::nft;
 use crate::routes::{Packets, Routes};
 
-/// Counts the packets that were dropped because their network is gone.
-pub(crate) const GONE: &str = "gone";
+/// Prefix of the names of counters for networks that are gone.
+const GONE: &str = "gone-";
 /// Counts the packets that were dropped because only a default route leads to their private addresses.
 pub(crate) const ASTRAY: &str = "astray";
 /// The name of the chain that drops packets, in the table of each service.
@@ -434,16 +434,19 @@ impl Wall {
         for (name, closed) in &self.uplinks {
             alike.entry(closed).or_default().insert(name.clone());
         }
+        let (mut counted, mut rules) = (BTreeSet::new(), Vec::new());
         for (closed, uplinks) in alike {
             let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&uplinks));
             let networks = self.networks_for(closed, carried);
-            orders.extend(
-                closed
-                    .rules(&networks, carried)
-                    .into_iter()
-                    .map(|rule| format!("add rule {family} {table} {CHAIN} {leaving} {rule}")),
+            let its = closed.rules(&networks, carried).into_iter();
+            rules.extend(
+                its.map(|rule| format!("add rule {family} {table} {CHAIN} {leaving} {rule}")),
             );
+            counted.extend(networks);
         }
+        let counters = counted.iter().map(counter);
+        orders.extend(counters.map(|name| format!("add counter {family} {table} {name}")));
+        orders.extend(rules);
         orders
     }
 
@@ -452,21 +455,15 @@ impl Wall {
         format!("flush chain {family} {table} {CHAIN}")
     }
 
-    /// The networks to which the kernel leads packets by an uplink now, each with the interfaces where it was, and the
-    /// uplink.
-    pub(crate) fn gone(&self, routes: &mut Routes) -> Vec<(Prefix, String, String)> {
-        let led = |(network, names): (&Prefix, &BTreeSet<String>)| {
-            // Some may be this host's own.
-            let hosts = [1, 2, 3].map(|bits| links::beside(network.address(), bits));
-            let by = hosts.into_iter().filter(|it| network.contains(*it)).find_map(|to| {
-                let (hop, bits) = routes.decided(to, &Packets::default()).ok()?;
-                let by = hop.interface().and_then(links::existing_name)?;
-                let closed = self.uplinks.get(&by)?;
-                (bits < network.bits() && closed.networks.contains(network)).then_some(by)
-            })?;
-            Some((*network, nft::listed(names), by))
-        };
-        self.networks.iter().filter_map(led).collect()
+    /// The networks whose packets were dropped, as `has_grown` says of each counter; each with the interfaces where it
+    /// was, and the uplinks that it is closed for.
+    pub(crate) fn gone(&self, has_grown: impl Fn(&str) -> bool) -> Vec<(Prefix, String, String)> {
+        let its = self.networks.iter().filter(|(network, _)| has_grown(&counter(network)));
+        let gone = its.map(|(network, names)| {
+            let closed = self.uplinks.iter().filter(|(_, its)| its.networks.contains(network));
+            (*network, nft::listed(names), nft::listed(closed.map(|(name, _)| name)))
+        });
+        gone.filter(|(.., uplinks)| !uplinks.is_empty()).collect()
     }
 
     /// The uplinks, as a list.
@@ -489,9 +486,11 @@ impl Closed {
         let is_part = |led: &&Prefix| walled().any(|it| it.contains(led.address()));
         let mut rules = Vec::new();
         for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
+            let gone = nft::widest(networks, is_v4);
+            let counters = nft::listed(gone.iter().map(|it| format!("{it} : \"{}\"", counter(it))));
             for (networks, verdict) in [
                 (nft::widest(self.led.iter().filter(is_part), is_v4), "accept".to_owned()),
-                (nft::widest(networks, is_v4), format!("counter name {GONE} drop")),
+                (gone, format!("counter name {name} daddr map {{ {counters} }} drop")),
                 (nft::widest(private, is_v4), format!("counter name {ASTRAY} drop")),
             ] {
                 if !networks.is_empty() {
@@ -502,6 +501,11 @@ impl Closed {
         }
         rules
     }
+}
+
+/// The name of the counter of packets that were dropped because their network is gone.
+fn counter(network: &Prefix) -> String {
+    format!("{GONE}{network}").replace(':', "_")
 }
 
 /// Whether a network, or a wider one, is among those to which routes lead. There may be 100,000.
@@ -635,7 +639,10 @@ mod tests {
         let mut carried = carried("iifname ours");
         let expected = [
             "add chain inet t gone { type filter hook forward priority mangle; policy accept; }",
-            "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop",
+            "add counter inet t gone-10.50.0.0/16",
+            "add counter inet t gone-10.50.3.0/24",
+            "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name ip daddr map { \
+             10.50.0.0/16 : \"gone-10.50.0.0/16\" } drop",
         ];
         assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
 
@@ -661,8 +668,10 @@ mod tests {
         let mut carried = carried("w");
         let chain =
             "add chain inet t gone { type filter hook forward priority mangle; policy accept; }";
-        let gone = "add rule inet t gone w oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name gone drop";
-        assert_eq!(beside.wall().orders("inet", "t", &carried), [chain, gone]);
+        let counter = "add counter inet t gone-10.50.0.0/16";
+        let gone = "add rule inet t gone w oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name ip daddr map { \
+                    10.50.0.0/16 : \"gone-10.50.0.0/16\" } drop";
+        assert_eq!(beside.wall().orders("inet", "t", &carried), [chain, counter, gone]);
 
         carried.is_secret = true;
         let many =
@@ -740,7 +749,33 @@ mod tests {
         for named in [BTreeSet::from([lan]), BTreeSet::new()] {
             beside.forget(&named).unwrap();
             assert_eq!(beside.wall().networks.contains_key(&lan), !named.is_empty());
+            assert!(!beside.wall().networks.contains_key(&up));
         }
+    }
+
+    #[test]
+    fn of_several_networks_that_are_gone_those_are_told_whose_packets_were_dropped() {
+        let mut beside = Beside::default();
+        for (network, name) in [("10.50.0.0/24", "lan0"), ("fd51::/64", "lan1")] {
+            beside.networks.insert(network.parse().unwrap(), [name.to_owned()].into());
+        }
+        beside.uplinks = ["eth1".to_owned(), "eth2".to_owned()].into();
+        let led = ["fd51::/64".parse().unwrap()].into();
+        beside.raise([("eth2".to_owned(), led)].into());
+
+        let wall = beside.wall();
+        let gone = |grown: &str| wall.gone(|counter| counter == grown);
+        let told = |(network, interfaces, uplinks): &(Prefix, String, String)| {
+            format!("{network} of {interfaces} by {uplinks}")
+        };
+
+        let v4 = gone("gone-10.50.0.0/24");
+        assert!(v4.iter().map(told).eq(["10.50.0.0/24 of lan0 by eth1, eth2"]), "{v4:?}");
+        let v6 = gone("gone-fd51__/64");
+        assert!(v6.iter().map(told).eq(["fd51::/64 of lan1 by eth1"]), "{v6:?}");
+        let orders = wall.orders("inet", "t", &carried("w"));
+        let counter = "add counter inet t gone-fd51__/64".to_owned();
+        assert!(orders.contains(&counter), "{orders:?}");
     }
 
     #[test]
@@ -749,7 +784,6 @@ mod tests {
         let mut beside = Beside::default();
         beside.note_uplink("eth1".to_owned());
         let wide = "10.60.0.0/16".parse().unwrap();
-            assert!(!beside.wall().networks.contains_key(&up));
         beside.raise([("eth1".to_owned(), [wide].into())].into());
 
         // The only interface that every host has stands for the device.

@@ -19,8 +19,7 @@
 //! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`. Somebody
 //! else's changes are undone.
 
-use std::array;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::IpAddr;
@@ -47,8 +46,8 @@ const FAMILY: &str = "inet";
 const LASTING: Duration = Duration::from_secs(30);
 /// The verdict of a rule on a packet that would come or leave in clear.
 pub const DROP: &str = "counter name in-clear drop";
-/// Names of the counters for dropped packets.
-const COUNTERS: [&str; 3] = ["in-clear", beside::GONE, beside::ASTRAY];
+/// Names of the counters for dropped packets, besides those of the wall for networks that are gone.
+const COUNTERS: [&str; 2] = ["in-clear", beside::ASTRAY];
 /// Prefix of the seal's name: a counter that counts nothing. A hash of the table's content follows.
 const SEAL: &str = "content-";
 const UNDROPPED: &str = "packets that come in clear in the name of peers are not kept out";
@@ -101,7 +100,7 @@ pub(crate) struct Fence {
     content: Option<Content>,
     wall: Arc<Wall>,
     /// Packets that were dropped before this process took the table over, by counter.
-    dropped_before: [u64; COUNTERS.len()],
+    dropped_before: BTreeMap<String, u64>,
     /// Why there is no table.
     fault: Option<String>,
 }
@@ -129,7 +128,7 @@ impl Fence {
             table: owner.table(),
             content: None,
             wall: Arc::default(),
-            dropped_before: [0; COUNTERS.len()],
+            dropped_before: BTreeMap::new(),
             fault: None,
         }
     }
@@ -268,22 +267,17 @@ impl Fence {
 
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
-        self.counted().iter().sum()
+        self.counted().values().sum()
     }
 
-    /// Packets that the wall has dropped: for networks that are gone, and for private addresses.
-    pub(crate) fn walled_off(&self) -> [u64; 2] {
-        let [_, gone, astray] = self.counted();
-        [gone, astray]
-    }
-
-    fn counted(&self) -> [u64; COUNTERS.len()] {
+    /// Packets that were dropped, by counter.
+    pub(crate) fn counted(&self) -> BTreeMap<String, u64> {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
-        let of = |name| counters.iter().find(|(its, ..)| its == name).map_or(0, |it| it.1);
-        array::from_fn(|at| {
-            let count = COUNTERS.get(at).map_or(0, |name| of(*name));
-            count.saturating_sub(self.dropped_before.get(at).copied().unwrap_or(0))
-        })
+        let since = |(name, count, _): (String, u64, u64)| {
+            let before = self.dropped_before.get(&name).copied().unwrap_or(0);
+            (name, count.saturating_sub(before))
+        };
+        counters.into_iter().map(since).collect()
     }
 
     /// Why nothing is dropped, for an operator.
@@ -297,7 +291,7 @@ impl Fence {
     /// would carry nothing.
     fn make(&mut self) {
         let is_whole = self.is_whole();
-        self.dropped_before = Default::default();
+        self.dropped_before.clear();
         if is_whole {
             self.dropped_before = self.counted();
         }
@@ -593,7 +587,6 @@ mod tests {
             "delete table inet trackway_tunnel",
             "add table inet trackway_tunnel",
             "add counter inet trackway_tunnel in-clear",
-            "add counter inet trackway_tunnel gone",
             "add counter inet trackway_tunnel astray",
             "add chain inet trackway_tunnel in_name",
             "add chain inet trackway_tunnel prerouting { type filter hook prerouting priority raw; policy accept; }",

@@ -25,17 +25,16 @@ use nix::libc;
 use nix::poll::PollFlags;
 use tracing::{debug, info, warn};
 
+use crate::beside;
 use crate::desired::DeviceRoutes;
 use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Content, Fence, Growth};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft;
 use crate::observer::{Interest, Observer, Subscription};
 use crate::others::Trials;
 use crate::plan::{self, Observed, Operation, Plan, Rival};
-use crate::routes::Routes;
 use crate::settings::Settings;
 
 /// Kernel notices read before packets have their turn.
@@ -79,8 +78,8 @@ pub struct Reconciler {
     missing: BTreeMap<Entry, String>,
     /// Drops packets that come or leave in clear.
     fence: Fence,
-    /// Whether the wall of the fence has dropped packets lately: for networks that are gone, and for private addresses.
-    walled_off: [Growth; 2],
+    /// Whether counters of the fence have grown lately, while it has a wall.
+    walled_off: BTreeMap<String, Growth>,
     /// How often the observer's wall had changed when the fence had it last.
     wall_changes: u64,
     /// Interfaces of the MANET.
@@ -172,7 +171,7 @@ impl Reconciler {
             wanted: BTreeSet::new(),
             missing: BTreeMap::new(),
             fence: Fence::new(owner),
-            walled_off: Default::default(),
+            walled_off: BTreeMap::new(),
             wall_changes: 0,
             radios,
             precedence,
@@ -345,9 +344,8 @@ impl Reconciler {
         }
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.fault());
-        let [gone, astray] = &self.walled_off;
-        faults.extend(gone.is_lasting().then(|| self.gone()).flatten());
-        faults.extend(astray.is_lasting().then(|| self.astray()));
+        faults.extend(self.gone());
+        faults.extend(self.has_grown(beside::ASTRAY).then(|| self.astray()));
         faults.extend(self.loosened.faults());
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
@@ -641,28 +639,34 @@ impl Reconciler {
         }
     }
 
+    /// Whether a counter of the fence has grown lately.
+    fn has_grown(&self, counter: &str) -> bool {
+        self.walled_off.get(counter).is_some_and(Growth::is_lasting)
+    }
+
     /// Packets that should have gone to networks next to this host.
-    fn gone(&self) -> Option<Fault> {
-        let gone = self.fence.wall().gone(&mut Routes::open().ok()?);
-        let (_, interfaces, by) = gone.first()?;
-        let networks = nft::listed(gone.iter().map(|(network, ..)| network));
-        let (was, remedy) = match &interfaces[..] {
-            "" => (
-                "which `networks` in `[host]` names".to_owned(),
-                "bring up the interface of this network (`ip link`, `ip address`)".to_owned(),
-            ),
-            some => (
-                format!("which was next to this host by {some}"),
-                format!(
-                    "`ip link set {some} up`, or plug it in; `trackway reload` forgets networks that are gone for good"
+    fn gone(&self) -> Vec<Fault> {
+        let gone = self.fence.wall().gone(|counter| self.has_grown(counter)).into_iter();
+        let fault = |(network, interfaces, by): (Prefix, String, String)| {
+            let (was, remedy) = match &interfaces[..] {
+                "" => (
+                    "which `networks` in `[host]` names".to_owned(),
+                    "bring up the interface of this network (`ip link`, `ip address`)".to_owned(),
                 ),
-            ),
+                some => (
+                    format!("which was next to this host by {some}"),
+                    format!(
+                        "`ip link set {some} up`, or plug it in; `trackway reload` forgets networks that are gone for good"
+                    ),
+                ),
+            };
+            let said = format!(
+                "packets of {} for {network}, {was}, would leave by {by} in clear, and are dropped: {remedy}",
+                self.owner.table(),
+            );
+            Fault::new(&fault::DROPPED, said)
         };
-        let said = format!(
-            "packets of {} for {networks}, {was}, would leave by {by} in clear, and are dropped: {remedy}",
-            self.owner.table(),
-        );
-        Some(Fault::new(&fault::DROPPED, said))
+        gone.take(FAULTS).map(fault).collect()
     }
 
     /// Packets for private addresses to which only a default route leads.
@@ -1040,14 +1044,11 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
+            of.walled_off.retain(|_, _| of.fence.has_wall());
             if of.fence.has_wall() {
-                let counts = of.fence.walled_off();
-                of.walled_off
-                    .iter_mut()
-                    .zip(counts)
-                    .for_each(|(its, count)| its.follow(now, count));
-            } else {
-                of.walled_off = Default::default();
+                for (name, count) in of.fence.counted() {
+                    of.walled_off.entry(name).or_default().follow(now, count);
+                }
             }
             if of.has_refused() {
                 self.look_at = earliest(self.look_at, Some(now + RETRY));
