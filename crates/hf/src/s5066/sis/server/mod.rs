@@ -194,14 +194,18 @@ impl Server {
     }
 
     /// Whether to take a client's octets now. While many of its requests wait, flow off included, further octets are
-    /// best left in the connection, which holds the client up without losing anything.
+    /// best left in the connection, which holds the client up without losing anything. But if the client's own hard
+    /// link keeps out all of these requests, nothing moves until the client ends the link.
     #[must_use]
     pub fn wants_octets(&self, client: ClientId) -> bool {
-        let Some(connection) = self.connections.get(&client) else { return true };
+        let Some(Connection { binding, keep_alive, .. }) = self.connections.get(&client) else {
+            return true;
+        };
         let much = self.config.flow.flood.half();
-        let has_much =
-            connection.binding.as_ref().is_some_and(|it| it.queue.backlog().exceeds(much));
-        !has_much || connection.keep_alive.is_asked()
+        let Some(full) = binding.as_ref().filter(|it| it.queue.backlog().exceeds(much)) else {
+            return true;
+        };
+        keep_alive.is_asked() || self.links.keeps_out_own(client, full.sap, full.queue.items())
     }
 
     /// The connection is gone: unbinds the client, and drops its waiting U_PDUs.

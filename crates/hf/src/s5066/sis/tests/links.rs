@@ -7,7 +7,8 @@ use crate::s5066::Address;
 use crate::s5066::service::{Command, LinkEvent};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
-use crate::s5066::sis::{Config, LinkReason, Sap};
+use crate::s5066::sis::server::Backlog;
+use crate::s5066::sis::{Config, FlowControl, LinkReason, Sap};
 
 const C: Address = Address::node(77);
 
@@ -206,6 +207,24 @@ fn a_client_that_goes_ends_its_link() {
 
     assert_eq!(pair.commands, ["make 0.10.20.31", "break 0.10.20.31"]);
     assert_eq!(pair.near.server.next_timeout().map(|_| ()), Some(()), "it may bind again");
+}
+
+#[test]
+fn a_client_ends_its_link_though_what_waits_behind_the_link_stops_its_octets() {
+    let flood = Backlog { octets: 1_000, u_pdus: 100 };
+    let flow = FlowControl { flood, ..FlowControl::default() };
+    let mut pair = Pair::new();
+    pair.near = Bench::new(Config { flow, ..Config::default() });
+    pair.near.connect(client::Config::new(Sap::new(1)));
+    pair.near.clients[0].1.establish(link(LinkKind::Reserved, 0, B));
+    pair.run();
+
+    pair.near.send(0, Send { to: C, ..to_b(&[0; 600]) });
+    pair.near.clients[0].1.terminate(B);
+    pair.run();
+
+    assert_eq!(pair.commands, ["make 0.10.20.31", "break 0.10.20.31"]);
+    assert_eq!(pair.near.server.stats().submitted.u_pdus_sent, 1);
 }
 
 #[test]

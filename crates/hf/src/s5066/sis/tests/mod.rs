@@ -71,7 +71,7 @@ impl Bench {
             let mut is_idle = true;
             for (number, (id, client)) in self.clients.iter_mut().enumerate() {
                 octets.clear();
-                while client.poll_octets(self.now, &mut octets) {}
+                while self.server.wants_octets(*id) && client.poll_octets(self.now, &mut octets) {}
                 is_idle &= octets.is_empty();
                 self.server.handle_octets(self.now, *id, &octets);
                 octets.clear();

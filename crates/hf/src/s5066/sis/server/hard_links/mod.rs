@@ -87,6 +87,19 @@ impl HardLinks {
         self.current.as_ref().is_some_and(|current| current.rank < rank)
     }
 
+    /// Whether a client's own hard link keeps out all these U_PDUs of the client.
+    pub fn keeps_out_own<'a>(
+        &self,
+        client: ClientId,
+        from: Sap,
+        mut items: impl Iterator<Item = &'a Item>,
+    ) -> bool {
+        let may_go =
+            |item: &Item| self.permits(from, item.to_sap, item.to, item.service.mode.is_arq());
+        self.current.as_ref().is_some_and(|current| current.client == Some(client))
+            && !items.any(may_go)
+    }
+
     /// Whether a U_PDU may go now: a hard link keeps others out, by its type (A.1.1.2).
     pub fn permits(&self, from: Sap, to_sap: Sap, to: Address, is_arq: bool) -> bool {
         let Some(current) = self.current.as_ref().filter(|current| current.state == State::Up)
