@@ -418,6 +418,9 @@ mod tests {
             ]
         );
         assert_eq!(stats.note, "");
+        assert_eq!(named(&&stats), shown);
+        let values = [Countable::value(&7_usize), Countable::value(&Duration::from_micros(2_900))];
+        assert_eq!(values, [7, 2]);
     }
 
     #[test]

@@ -38,3 +38,20 @@ pub fn draw<const N: usize>(entropy: &mut dyn Entropy) -> Result<[u8; N], NoRand
     entropy.fill(&mut octets)?;
     Ok(octets)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_fills_all_octets_with_others_each_time() {
+        let mut entropy = Seeded(Rng::stream(1, "secrets"));
+
+        let [one, other]: [[u8; 21]; 2] = [(); 2].map(|()| draw(&mut entropy).unwrap());
+
+        assert_ne!(one, other);
+        for eight in [&one[..8], &one[8..16], &one[16..]] {
+            assert!(eight.iter().any(|octet| *octet != 0), "{one:?}");
+        }
+    }
+}

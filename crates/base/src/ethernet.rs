@@ -97,6 +97,15 @@ mod tests {
     }
 
     #[test]
+    fn groups_and_nobody_are_no_station() {
+        let is_station = |first: u8| Mac([first, 0, 0, 0, 0, 0]).is_station();
+
+        assert_eq!([0, 1, 2, 3].map(is_station), [false, false, true, false]);
+        assert!(Mac([0, 0, 0, 0, 0, 1]).is_station() && !Mac::EVERYONE.is_station());
+        assert_eq!(format!("{:?}", Mac::EVERYONE), "ff:ff:ff:ff:ff:ff");
+    }
+
+    #[test]
     fn a_header_reads_as_it_was_written() {
         let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let packet = [0x60, 1, 2, 3];

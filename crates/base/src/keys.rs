@@ -103,5 +103,6 @@ mod tests {
         assert_eq!(secret("key").map(|_| ()), Err(NoKey::Malformed));
         let group: GroupSecret = seven.parse().unwrap();
         assert_eq!(format!("{group:?}"), "GroupSecret(secret)");
+        assert_eq!(group.to_base64(), seven);
     }
 }

@@ -253,6 +253,15 @@ mod tests {
     }
 
     #[test]
+    fn sending_takes_as_long_as_the_bits_do() {
+        let time = |rate: &str, octets| rate.parse::<BitRate>().unwrap().time_for(octets);
+
+        assert_eq!(time("300kbit", 1_500), Duration::from_millis(40));
+        assert_eq!(time("3bit", 1), Duration::from_nanos(2_666_666_667), "rounded up");
+        assert_eq!(time("unlimited", 1_500), Duration::ZERO);
+    }
+
+    #[test]
     fn spans_read_to_the_nanosecond() {
         let span = |text: &str| text.parse::<Span>().map(|span| span.0).ok();
 

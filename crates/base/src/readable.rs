@@ -84,4 +84,15 @@ mod tests {
         assert_eq!(rates, ["0 bit/s", "999 bit/s", "75.00 kbit/s", "1.50 Mbit/s", "2.00 Gbit/s"]);
         assert_eq!(shares, ["0 %", "below 0.01 %", "0.20 %", "50.0 %"]);
     }
+
+    #[test]
+    fn a_whole_unit_is_written_in_that_unit() {
+        let delays = [0.001, 1.0, 10.0].map(|seconds| delay(Duration::from_secs_f64(seconds)));
+
+        assert_eq!([10.0, 60.0, 3_600.0].map(span), ["10 s", "1 min 0 s", "1 h 0 min"]);
+        assert_eq!(delays, ["1.0 ms", "1.00 s", "10 s"]);
+        assert_eq!([1e3, 1e6].map(octets), ["1.00 kB", "1.00 MB"]);
+        assert_eq!([1e3, 1e6].map(rate), ["1.00 kbit/s", "1.00 Mbit/s"]);
+        assert_eq!([0.000_1, 0.01].map(share), ["0.01 %", "1.0 %"]);
+    }
 }

@@ -69,6 +69,7 @@ mod tests {
 
         assert_eq!(draw(1, "loss"), draw(1, "loss"));
         assert_ne!(draw(1, "loss"), draw(2, "loss"));
+        assert_ne!(draw(0, "loss"), draw(1, "loss"));
         assert_ne!(draw(1, "loss"), draw(1, "jitter"));
     }
 
@@ -80,10 +81,14 @@ mod tests {
         let uniform = (0..n).map(|_| rng.uniform()).sum::<f64>() / f64::from(n);
         let mean = Duration::from_secs(3);
         let exponential = (0..n).map(|_| rng.exponential(mean).as_secs_f64()).sum::<f64>();
+        let within = (0..n).map(|_| rng.within(mean).as_secs_f64()).sum::<f64>();
+        let chance = (0..n).filter(|_| rng.chance(0.3)).count() as f64;
         let below = (0..n).map(|_| rng.below(10)).sum::<u64>() as f64 / f64::from(n);
 
         // Five standard errors each.
         assert!((uniform - 0.5).abs() < 0.005, "{uniform}");
+        assert!((within / f64::from(n) - 1.5).abs() < 0.015, "{within}");
+        assert!((chance / f64::from(n) - 0.3).abs() < 0.008, "{chance}");
         assert!((exponential / f64::from(n) - 3.0).abs() < 0.05, "{exponential}");
         assert!((below - 4.5).abs() < 0.05, "{below}");
     }

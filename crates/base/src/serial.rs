@@ -67,6 +67,8 @@ mod tests {
         assert_eq!(expand(0xfe, 8, 0), 0xfe, "there is none below 0");
         assert_eq!(expand(0, 32, 0xffff_ffff), 0x1_0000_0000);
         assert_eq!(expand(0, 32, u64::MAX), 0xffff_ffff_0000_0000, "there is none above");
+        // Of two numbers that are equally near, the one of the same period.
+        assert_eq!([expand(0x80, 8, 0x200), expand(0, 8, 0x280)], [0x280, 0x200]);
     }
 
     #[test]
@@ -84,6 +86,7 @@ mod tests {
             for from in [0_u32, 7, 0x7fff_ffff, 0xffff_fff0] {
                 let to = ahead.wrapping_add(from);
                 assert_eq!((replaces(to, from), replaces(from, to)), (forth, back), "{ahead}");
+                assert_eq!(is_near(to, from), forth != back || ahead == 0, "{ahead}");
             }
         }
     }

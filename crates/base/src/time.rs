@@ -107,6 +107,15 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_shown_to_the_nanosecond() {
+        let time = Time::from_nanos(2_000_000_500);
+
+        assert_eq!(time.to_string(), "2.000000500");
+        assert_eq!(format!("{time:?}"), "2.0000005s");
+        assert_eq!(Time::from_nanos(1_500_000_000).as_secs_f64(), 1.5);
+    }
+
+    #[test]
     fn no_deadline_is_later_than_any() {
         let soon = Some(Time::from_nanos(1));
 

@@ -130,11 +130,9 @@ impl Equations {
         }
         self.count(steps);
         if let Some(index) = bereft {
-            // No pivot of another row occurs in this row.
+            // No pivot of another row occurs in this row, which has a further entry: it would have been solved.
             let Row { coefficients, symbol, .. } = self.rows.swap_remove(index);
-            if coefficients.iter().any(|&coefficient| coefficient != 0) {
-                self.establish(coefficients, symbol);
-            }
+            self.establish(coefficients, symbol);
         }
         self.take_solved(solved);
     }
@@ -325,9 +323,7 @@ fn entry(coefficients: &[u8], column: usize) -> u8 {
 /// Adds the sum of the terms to `octets`, which become longer if need be; returns how many steps that took.
 fn add(octets: &mut Vec<u8>, terms: &[(u8, &[u8])]) -> usize {
     let longest = terms.iter().map(|(_, term)| term.len()).max().unwrap_or(0);
-    if octets.len() < longest {
-        octets.resize(longest, 0);
-    }
+    octets.resize(octets.len().max(longest), 0);
     accumulate(&mut octets[..longest], terms);
     terms.len() * longest
 }
@@ -502,6 +498,8 @@ mod tests {
                     Change::ForgetBefore(number) => {
                         forgotten = forgotten.max(number);
                         dense.forget_before(number);
+                        let oldest = dense.columns.first().map(|&(source, _)| source);
+                        prop_assert!(oldest.is_none_or(|oldest| oldest >= number));
                         sparse.0.retain(|row| row.pivot() >= number);
                     }
                 }
@@ -517,8 +515,57 @@ mod tests {
                     known.insert(*number);
                 }
                 prop_assert_eq!(dense.rank(), sparse.0.len());
+                check_columns(&dense);
             }
         }
+    }
+
+    /// Each column below the width is of one source or unused, and without equations there is none.
+    fn check_columns(equations: &Equations) {
+        let used = equations.columns.iter().map(|&(_, column)| column);
+        let unused = equations.unused.iter().map(|&Reverse(column)| column);
+        let mut columns: Vec<usize> = used.chain(unused).collect();
+        columns.sort_unstable();
+        assert_eq!(columns, (0..equations.width).collect::<Vec<_>>());
+        assert!(equations.columns.is_sorted(), "the oldest source first");
+        assert!(equations.rank() > 0 || equations.width == 0);
+    }
+
+    #[test]
+    fn steps_are_the_octets_that_are_multiplied_added_and_looked_through() {
+        let mut equations = Equations::default();
+        let (mut before, symbol) = (0, vec![7; 10]);
+        let mut steps = |equations: &Equations| {
+            let steps = equations.steps() - before;
+            before = equations.steps();
+            usize::try_from(steps).unwrap()
+        };
+        let insert = |equations: &mut Equations, entries: &[(u64, u8)]| {
+            equations.insert(entries, || symbol.clone(), &mut Vec::new())
+        };
+        // Coefficients take a line, symbols 10 octets.
+        let row = LINE + 10;
+
+        insert(&mut equations, &[(1, 1), (2, 1)]);
+        assert_eq!(steps(&equations), 2 * ENTRY + row + LINE, "stored, scaled, looked through");
+        insert(&mut equations, &[(1, 1), (2, 1)]);
+        assert_eq!(steps(&equations), 2 * ENTRY + LINE, "the coefficients alone show it");
+        insert(&mut equations, &[(1, 1), (2, 2)]);
+        assert_eq!(
+            steps(&equations),
+            2 * ENTRY + 3 * row + 2 * LINE,
+            "added both ways, both solved"
+        );
+        insert(&mut equations, &[(5, 1), (6, 1)]);
+        steps(&equations);
+        equations.substitute(5, &[1; 4], &mut Vec::new());
+        assert_eq!(steps(&equations), 4 + row + LINE);
+        insert(&mut equations, &[(5, 1), (6, 1), (7, 1)]);
+        steps(&equations);
+        let too_many = over(10, MOST_SOURCES as u64, 1);
+        assert_eq!(insert(&mut equations, &too_many), Outcome::Full);
+        assert_eq!(steps(&equations), ENTRY * MOST_SOURCES + 3, "three columns of a row swept");
+        check_columns(&equations);
     }
 
     /// The entries of a repair over missing sources.
@@ -575,6 +622,7 @@ mod tests {
 
         assert_eq!(outcome, Outcome::Innovative);
         assert_eq!(solved, [(most, octet(most).to_vec())]);
+        check_columns(&equations);
     }
 
     #[test]
@@ -606,6 +654,9 @@ mod tests {
 
         assert_eq!(equations.rank(), 2);
         assert!((200..3_000).contains(&equations.octets()), "{}", equations.octets());
+        equations.forget_greatest();
+        equations.forget_greatest();
+        check_columns(&equations);
     }
 
     #[test]
@@ -627,6 +678,7 @@ mod tests {
         );
         equations.clear();
         assert_eq!((equations.rank(), equations.octets()), (0, 0));
+        check_columns(&equations);
         assert_eq!(
             equations.insert(&over(0, most, 1), || vec![1], &mut Vec::new()),
             Outcome::Innovative

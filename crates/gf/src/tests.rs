@@ -3,7 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::{Buffer, Kernel, LINE, Singular, Solver, inverse, multiply};
+use crate::operands::Multiplied;
+use crate::{
+    Buffer, Kernel, LINE, Singular, Solver, combine, combine_many, inverse, multiply, portable,
+};
 
 #[test]
 fn the_field_has_the_polynomial_of_the_rfc() {
@@ -94,8 +97,60 @@ fn a_sum_without_factors_is_one_with_factors_of_one() {
         set_to_sum(&mut expected, &terms);
 
         assert_eq!(sum, expected, "{kernel:?}");
-        assert!(kernel.multiply_in_registers(3) > 0);
+        let [three, six] = [3, 6].map(|rounds| kernel.multiply_in_registers(rounds));
+        assert_eq!((six, three % (3 * 16)), (2 * three, 0), "whole vectors, each round as many");
+        assert!(three > 0);
     }
+}
+
+#[test]
+fn multiplying_without_vectors_multiplies_in_each_round() {
+    let mut done = Multiplied::default();
+
+    portable::multiply_in_registers(2, &mut done);
+
+    assert!(done.sum.iter().all(|&octet| octet == multiply(0x53, 0x53)));
+    assert_eq!(done.octets, 2 * done.sum.len() as u64);
+}
+
+#[test]
+fn all_kernels_of_this_machine_are_found_the_fastest_first() {
+    #[cfg(target_arch = "x86_64")]
+    let vectors = {
+        let [avx2, gfni] = [is_x86_feature_detected!("avx2"), is_x86_feature_detected!("gfni")];
+        let avx512 = is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("bmi2");
+        [
+            ("avx512-gfni", avx512 && gfni),
+            ("avx2-gfni", avx2 && gfni),
+            ("avx2", avx2),
+            ("ssse3", is_x86_feature_detected!("ssse3")),
+        ]
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let vectors = [("neon", cfg!(target_arch = "aarch64"))];
+    let there = vectors.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name);
+    let expected: Vec<&str> = there.chain(["portable"]).collect();
+
+    let found = Kernel::available();
+
+    let shown: Vec<String> = found.iter().map(|kernel| format!("{kernel:?}")).collect();
+    assert_eq!(shown, expected);
+    assert_eq!(Kernel::best(), found[0]);
+    for kernel in found {
+        assert_eq!(kernel.has_multiplication(), kernel.name().contains("gfni"), "{kernel:?}");
+    }
+}
+
+#[test]
+fn the_best_kernel_is_used_where_none_is_named() {
+    let (source, mut out, mut other) = (octets(100, 1), vec![9; 100], vec![9; 100]);
+    let mut expected = out.clone();
+    set_to_sum(&mut expected, &[(3, &source)]);
+
+    combine(&mut out, &[(3, &source)]);
+    combine_many(&mut [&mut other], &[3], &[&source]);
+
+    assert_eq!([&out, &other], [&expected; 2]);
 }
 
 #[test]
@@ -140,11 +195,14 @@ fn a_buffer_keeps_its_memory() {
     let (capacity, at) = (buffer.capacity(), buffer.as_ptr());
 
     buffer.clear();
+    assert!(buffer.is_empty() && capacity >= 1500);
     buffer.resize(1500);
 
     assert_eq!((buffer.capacity(), buffer.as_ptr()), (capacity, at));
     assert_eq!(*buffer, [0; 1500]);
     assert_eq!(buffer, Buffer::zeroed(1500));
+    assert_ne!(buffer, Buffer::zeroed(1499));
+    assert_eq!(format!("{:?}", Buffer::from(&[7, 8][..])), "[7, 8]");
 }
 
 proptest! {

@@ -21,6 +21,7 @@ const ANSWER: &[u8] = b"\x12\x34\x81\x80\0\x01\0\x02\0\0\0\0\
 fn names_are_what_hosts_may_be_called() {
     for good in ["vpn.example.org", "VPN.Example.ORG.", "a", "x_1.b-c.xn--p1ai", "1.de", "3com"] {
         assert_eq!(name(good).as_str(), good.trim_end_matches('.').to_lowercase());
+        assert_eq!(name(good).to_string(), name(good).as_str());
     }
     let longest = format!("{}a", "a.".repeat(126));
     assert_eq!(name(&longest).as_str(), longest);
@@ -113,6 +114,58 @@ fn what_was_not_asked_for_is_no_answer() {
     let mut question = Vec::new();
     wire::emit(IDS[0], &asked, Kind::V4, false, &mut question);
     assert_eq!(wire::parse(IDS[0], &asked, Kind::V4, &question), Err(Foreign));
+}
+
+#[test]
+fn who_refuses_need_not_repeat_the_question_and_who_answers_must() {
+    let asked = name("vpn.example.org");
+    let said = |questions: u16, code: u16| {
+        let words = [IDS[0], 0x8180 | code, questions, 0, 0, 0];
+        wire::parse(IDS[0], &asked, Kind::V4, &words.map(u16::to_be_bytes).concat())
+    };
+
+    assert_eq!(said(0, 5), Ok(Answer::Refused(Refusal::Code(5))));
+    assert_eq!(said(0, 3), Ok(Answer::NoSuchName));
+    assert_eq!((said(0, 0), said(2, 5)), (Err(Foreign), Err(Foreign)));
+}
+
+#[test]
+fn a_name_that_leads_to_itself_is_no_name() {
+    // The pointer of the alias to the rest of its name, and that of the address to its owner.
+    for at in [48, 50] {
+        let mut octets = ANSWER.to_vec();
+        octets[at] = 0xc0;
+        octets[at + 1] = u8::try_from(at).unwrap();
+        let read = wire::parse(0x1234, &name("vpn.example.org"), Kind::V4, &octets);
+        assert_eq!(read, Err(Foreign), "{at}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_has_failed_at_once() {
+    let nobody = Net::new([true, true], &[]);
+    let nothing = Net::new([false, false], &["10.0.0.53:53"]);
+
+    assert_eq!(nobody.lookup.outcome(), Some(&Err(Failure::NoAnswer)));
+    assert_eq!(nothing.lookup.outcome(), Some(&Err(Failure::NoAddress([false, false]))));
+    assert_eq!([&nobody, &nothing].map(|net| net.lookup.next_timeout()), [None, None]);
+}
+
+#[test]
+fn of_many_addresses_some_are_kept() {
+    let mut net = Net::new([true, true], &["10.0.0.53:53"]);
+    let _ = net.questions();
+    let [v4, v6] = ["192.0.2.", "fd00::"]
+        .map(|prefix| (0..=MAX_ADDRESSES).map(|it| format!("{prefix}{it}")).collect::<Vec<_>>());
+    let [v4, v6] = [&v4, &v6].map(|all| all.iter().map(String::as_str).collect::<Vec<_>>());
+
+    let octets = answer(IDS[0], "vpn.example.org", 1, 0, &v4);
+    let read = wire::parse(IDS[0], &name("vpn.example.org"), Kind::V4, &octets);
+    net.answer(0, 0, &v4);
+    net.answer(1, 0, &v6);
+
+    assert_eq!(read, Ok(Answer::Addresses(addresses(&v4[..MAX_ADDRESSES]))));
+    assert_eq!(net.lookup.outcome().unwrap().as_ref().map(Vec::len), Ok(MAX_ADDRESSES));
 }
 
 #[test]

@@ -163,6 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn padding_behind_a_packet_stays_behind() {
+        let sent = packet(b"hello");
+        let mut packet = [&sent[..], b"padding"].concat();
+
+        encapsulate(&mut packet, GATEWAY).unwrap();
+        assert_eq!(packet.len(), sent.len() + OVERHEAD);
+        packet.extend(b"padding");
+        decapsulate(&mut packet).unwrap();
+
+        assert_eq!(packet, sent);
+    }
+
+    #[test]
     fn an_observer_sees_what_is_carried_in_either_form() {
         let plain = b"\x11\x00\x2c\xfe\xc0\x00\x02\x01hello";
         let of_router = b"\x11\x80\x22\x79\xc0\x00\x02\x01\x0a\x00\x00\x05hello";

@@ -25,15 +25,14 @@ pub fn clamp(packet: &mut [u8], mtu: usize) -> bool {
         return false;
     }
 
-    let transport = header.transport.offset;
     let (old, new) = (asked.to_be_bytes(), allowed.to_be_bytes());
     packet[at..at + 2].copy_from_slice(&new);
     // At an odd offset the number's octets lie in other halves of the words summed up.
-    let swap = (at - transport) % 2 == 1;
+    let swap = at % 2 == 1;
     let word = |octets: [u8; 2]| {
         if swap { u16::from_le_bytes(octets) } else { u16::from_be_bytes(octets) }
     };
-    let sum = &mut packet[transport + 16..transport + 18];
+    let sum = &mut packet[header.transport.offset + 16..][..2];
     let updated = update(u16::from_be_bytes([sum[0], sum[1]]), word(old), word(new));
     sum.copy_from_slice(&updated.to_be_bytes());
     true
@@ -90,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ip::{Spec, pseudo_header};
+    use crate::ip::{Checksum, Spec, pseudo_header};
 
     #[test]
     fn a_syn_asks_for_no_more_than_fits() {
@@ -134,6 +133,19 @@ mod tests {
         expected[36..38].copy_from_slice(&(0x5b6e_u16 + 200).to_be_bytes());
         assert_eq!(packet, expected);
         assert_eq!(sum(&Header::parse(&packet).unwrap(), &packet), 0);
+    }
+
+    #[test]
+    fn a_checksum_is_right_after_each_change_of_a_word() {
+        let words = [0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff];
+        let sum =
+            |word: u16, rest: u16| Checksum::default().with_number(word).with_number(rest).finish();
+
+        for (old, new) in words.iter().flat_map(|old| words.map(|new| (*old, new))) {
+            for rest in [1, 0x1234, 0xffff] {
+                assert_eq!(update(sum(old, rest), old, new), sum(new, rest), "{old} {new} {rest}");
+            }
+        }
     }
 
     #[test]

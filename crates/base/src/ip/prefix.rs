@@ -150,8 +150,17 @@ mod tests {
         }
         let prefix: Prefix = "10.2.3.4/16".parse().unwrap();
         assert_eq!(prefix.network().to_string(), "10.2.0.0/16");
-        assert_eq!(prefix.to_string(), "10.2.3.4/16");
+        assert_eq!((prefix.to_string().as_str(), prefix.bits()), ("10.2.3.4/16", 16));
         assert_eq!(Prefix::new("10.2.3.4".parse().unwrap(), 33), Err(NoPrefix));
+    }
+
+    #[test]
+    fn prefixes_are_in_order() {
+        let order = ["0.0.0.0/0", "10.0.0.0/8", "11.0.0.0/8", "10.0.0.0/16", "::/0", "fd00::/8"];
+
+        let prefixes = order.map(|text| text.parse::<Prefix>().unwrap());
+
+        assert!(prefixes.is_sorted_by(|a, b| a < b));
     }
 
     #[test]

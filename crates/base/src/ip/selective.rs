@@ -73,6 +73,7 @@ pub fn is_for(header: &Header, packet: &[u8], is_own: impl Fn(Ipv4Addr) -> bool)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::Spec;
     use crate::ip::udp::Datagram;
 
     fn address(last: u8) -> Ipv4Addr {
@@ -123,6 +124,15 @@ mod tests {
             assert_eq!(packet, before);
         }
         assert!(!list(&mut packet(8), &[]));
+    }
+
+    #[test]
+    fn a_packet_without_payload_gets_a_list() {
+        let mut bare = Vec::new();
+        Spec::new(address(1).into(), Ipv4Addr::BROADCAST.into(), 17).emit(0, &mut bare);
+
+        assert!(list(&mut bare, &[address(2).into()]));
+        assert_eq!([2, 3].map(|last| is_for_host(&bare, last)), [true, false]);
     }
 
     #[test]

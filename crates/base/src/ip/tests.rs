@@ -103,15 +103,104 @@ fn ports_are_those_of_a_whole_header_of_tcp_or_udp() {
 #[test]
 fn ports_are_found_behind_v6_extension_headers() {
     let mut packet = Vec::new();
-    Spec::new(ip("fd00::1"), ip("fd00::2"), 0).emit(8 + 8 + 8, &mut packet);
-    packet.extend([60, 0, 1, 4, 0, 0, 0, 0]);
+    Spec::new(ip("fd00::1"), ip("fd00::2"), 0).emit(8 + 24 + 8 + 8, &mut packet);
+    packet.extend([51, 0, 1, 4, 0, 0, 0, 0]);
+    // Authentication, in units of 4 octets.
+    packet.extend([60, 4]);
+    packet.extend([1; 22]);
     packet.extend([protocol::UDP, 0, 1, 4, 0, 0, 0, 0]);
     packet.extend([0, 5, 0, 6, 0, 8, 0, 0]);
 
     let (key, offset) = FlowKey::of(&Header::parse(&packet).unwrap(), &packet);
 
     assert_eq!((key.protocol, key.source_port, key.destination_port), (protocol::UDP, 5, 6));
-    assert_eq!(offset, V6_HEADER + 16);
+    assert_eq!(offset, V6_HEADER + 40);
+}
+
+#[test]
+fn a_header_longer_or_shorter_than_its_packet_is_refused() {
+    let parse = |first: u8, total: u16| {
+        let mut packet = Vec::new();
+        Spec::new(ip(A), ip(B), protocol::UDP).emit(8, &mut packet);
+        packet.resize(28, 0);
+        packet[0] = first;
+        packet[2..4].copy_from_slice(&total.to_be_bytes());
+        let len = usize::from(first & 0x0f) * 4;
+        if len <= packet.len() {
+            packet[10..12].fill(0);
+            let sum = Checksum::default().with(&packet[..len]).finish();
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        Header::parse(&packet).map(|header| header.total_len)
+    };
+
+    assert_eq!(parse(0x45, 28), Ok(28));
+    assert_eq!(parse(0x44, 28), Err(Malformed::HeaderLength(16)));
+    assert_eq!(parse(0x48, 28), Err(Malformed::HeaderLength(32)));
+    for claimed in [19, 29] {
+        let have = 28;
+        assert_eq!(
+            parse(0x45, claimed),
+            Err(Malformed::Length { claimed: claimed.into(), have }),
+            "{claimed}"
+        );
+    }
+}
+
+#[test]
+fn what_ends_before_its_transport_ends_within_the_packet() {
+    let transport = |extension: &[u8], first: u8| {
+        let mut packet = Vec::new();
+        Spec::new(ip("fd00::1"), ip("fd00::2"), first).emit(extension.len(), &mut packet);
+        packet.extend(extension);
+        Header::parse(&packet).unwrap().transport
+    };
+
+    // Options that claim more than there is, before UDP and before further options.
+    for next in [protocol::UDP, 60] {
+        let cut = transport(&[next, 9, 1, 4, 0, 0, 0, 0], 0);
+        assert_eq!((cut.protocol, cut.offset, cut.is_whole), (next, V6_HEADER + 8, false));
+    }
+    let nothing = transport(&[], protocol::NONE);
+    assert_eq!((nothing.offset, nothing.is_whole), (V6_HEADER, true));
+}
+
+#[test]
+fn what_no_later_fragment_may_contain_ends_with_the_transport_header() {
+    let behind_options = |next: u8| {
+        let packet = v6_fragment(60, 0, &[&[next, 0, 1, 4, 0, 0, 0, 0][..], &[0; 40]].concat());
+        let header = Header::parse(&packet).unwrap();
+        assert_eq!(header.fragment.map(|fragment| fragment.start), Some(V6_HEADER + 8));
+        header.octets_of_headers()
+    };
+
+    assert_eq!([protocol::TCP, protocol::UDP].map(behind_options), [8 + 20, 8 + 8]);
+}
+
+#[test]
+fn a_carry_out_of_64_bits_counts() {
+    let sum = Checksum::default().with_number(u64::MAX).with_number(2_u64);
+
+    // All ones are zero in this arithmetic.
+    assert_eq!(sum.finish(), !2);
+}
+
+#[test]
+fn what_may_not_be_fragmented_stays_whole() {
+    let pieces = |source: &str, destination: &str, dont_fragment: bool, mtu: usize| {
+        let (mut packet, mut pieces) = (Vec::new(), 0);
+        let spec = Spec::new(ip(source), ip(destination), protocol::UDP);
+        Spec { dont_fragment, ..spec }.emit(100, &mut packet);
+        packet.resize(packet.len() + 100, 7);
+        let header = Header::parse(&packet).unwrap();
+        let is_done = fragment(&header, &packet, mtu, |_| pieces += 1);
+        (is_done, pieces)
+    };
+
+    assert_eq!(pieces(A, B, false, 28), (true, 13));
+    assert_eq!(pieces(A, B, false, 27), (false, 0));
+    assert_eq!(pieces(A, B, true, 28), (false, 0));
+    assert_eq!(pieces("fd00::1", "fd00::2", false, 60), (false, 0));
 }
 
 #[test]
@@ -160,10 +249,45 @@ fn errors_of_ipv6_are_owed_to_first_fragments_that_are_no_errors() {
 }
 
 #[test]
+fn errors_are_owed_only_to_hosts_about_packets_to_hosts() {
+    let is_told = |source: &str, destination: &str| {
+        let (mut packet, mut error) = (Vec::new(), Vec::new());
+        Spec::new(ip(source), ip(destination), protocol::UDP).emit(0, &mut packet);
+        let router = if ip(source).is_ipv4() { "10.0.0.9" } else { "fd00::9" };
+        icmp::Error::TtlExceeded.emit(ip(router), &packet, &mut error)
+    };
+
+    for (a, b, others) in [
+        (A, B, &["224.0.0.1", "255.255.255.255", "0.0.0.0"][..]),
+        ("fd00::1", "fd00::2", &["ff02::1", "::"]),
+    ] {
+        assert!(is_told(a, b));
+        for other in others {
+            assert!(!is_told(other, b) && !is_told(a, other), "{other}");
+        }
+    }
+}
+
+#[test]
+fn a_v6_datagram_needs_a_checksum_and_a_v4_one_does_not() {
+    let parse = |source: &str, destination: &str| {
+        let mut packet = Vec::new();
+        Spec::new(ip(source), ip(destination), protocol::UDP).emit(8, &mut packet);
+        let offset = packet.len();
+        packet.extend([0, 5, 0, 6, 0, 8, 0, 0]);
+        let header = Header::parse(&packet).unwrap();
+        udp::Datagram::parse(&header, &packet, offset).map(|it| it.payload.len())
+    };
+
+    assert_eq!(parse(A, B), Ok(0));
+    assert_eq!(parse("fd00::1", "fd00::2"), Err(udp::Malformed::Checksum));
+}
+
+#[test]
 fn what_an_error_says_of_a_later_fragment_is_not_taken_for_a_header() {
-    let report = |place: u16| {
-        let quoted =
-            v6_fragment(protocol::TCP, place, &[0x13, 0x88, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0]);
+    let report = |kind: u8, place: u16, before: &[u8]| {
+        let segment = [&[0x13, 0x88, 0, 80, 1, 2, 3, 4][..], &[0; 12]].concat();
+        let quoted = v6_fragment(kind, place, &[before, &segment].concat());
         let mut message = vec![1, 0, 0, 0, 0, 0, 0, 0];
         message.extend(&quoted);
         let mut packet = Vec::new();
@@ -172,9 +296,12 @@ fn what_an_error_says_of_a_later_fragment_is_not_taken_for_a_header() {
         icmp::Report::parse(&Header::parse(&packet).unwrap(), &message)
     };
 
-    assert_eq!(report(1), None);
-    let of_first = report(0).unwrap();
+    assert_eq!(report(protocol::TCP, 1, &[]), None);
+    let of_first = report(protocol::TCP, 0, &[]).unwrap();
     assert_eq!((of_first.flow.protocol, of_first.seq), (protocol::TCP, 0x0102_0304));
+    let options = [protocol::TCP, 0, 1, 4, 0, 0, 0, 0];
+    let flow = report(60, 0, &options).unwrap().flow;
+    assert_eq!((flow.protocol, flow.destination_port), (protocol::TCP, 80));
 }
 
 /// A fragment of an IPv6 packet that more follow, whose fragmentable part begins with a header of this type, at so many

@@ -244,6 +244,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::quantity::BitRate;
     use crate::{parameters, words};
 
     parameters! {
@@ -376,6 +377,14 @@ mod tests {
                 packets_held: (u8, u8) = (1, 9);
             }
 
+            /// Its name.
+            #[allowed(Kind::Text { allowed: "a name", check: |_| Ok(()), examples: &[] })]
+            called: String = "it".to_owned();
+
+            /// How fast.
+            #[allowed(Kind::Rate { may_be_unlimited: true })]
+            speed: BitRate = BitRate::Unlimited;
+
             /// Bits a second.
             #[allowed(Kind::Rate { may_be_unlimited: false })]
             #[get(|_| Value::Absent)]
@@ -412,6 +421,8 @@ mod tests {
                 r#"timer.first-wait: At first. 0s to 9s "1s" "3s""#,
                 "timer.times: How often, unless for ever. 1 to 9 times none none",
                 "packets-held: Packets. 1 to 99 packets, or [least, most] [1, 9] [1, 9]",
+                r#"called: Its name. a name "it" "it""#,
+                r#"speed: How fast. a rate such as 300kbit, or unlimited "unlimited" "unlimited""#,
                 "rate: Bits a second. a rate such as 300kbit none none",
                 r#"again: The first wait once more. 0s to 9s "1s" "3s""#,
             ]
@@ -423,6 +434,8 @@ mod tests {
             ("weight", Written::Text("80%")),
             ("timer.times", Written::Integer(3)),
             ("packets-held", Written::Integer(5)),
+            ("called", Written::Text("that")),
+            ("speed", Written::Text("1kbit")),
             ("again", Written::Text("2s")),
         ] {
             ALL.apply(&mut config, |it| (it == name).then(|| written.clone())).unwrap();
@@ -435,6 +448,8 @@ mod tests {
                 weight_of_all: 0.8,
                 timer: Timer { first_wait: Duration::from_secs(2), times: Some(3) },
                 limits: Limits { packets_held: (5, 5) },
+                called: "that".to_owned(),
+                speed: "1kbit".parse().unwrap(),
             }
         );
     }

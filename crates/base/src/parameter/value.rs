@@ -289,6 +289,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_of_another_kind_counts_as_nothing() {
+        let (share, time) = (Value::Share(0.5), Value::Period(Duration::from_secs(2)));
+
+        assert_eq!(
+            [Value::Flag(true), Value::Flag(false), share.clone()].map(|it| it.flag()),
+            [true, false, false]
+        );
+        assert_eq!(
+            [share.clone(), Value::Number(7.0), time.clone()].map(|it| it.number()),
+            [0.5, 7.0, 0.0]
+        );
+        assert_eq!([time, share].map(|it| it.period()), [Duration::from_secs(2), Duration::ZERO]);
+    }
+
+    #[test]
     fn an_argument_is_what_it_looks_like() {
         assert_eq!(Written::argument("true"), Written::Flag(true));
         assert_eq!(Written::argument("-3"), Written::Integer(-3));

@@ -100,6 +100,7 @@ mod tests {
         packet[20 + 13] = (Flags::SYN | Flags::RST).0;
         let flagged = look(&packet, packet.len()).unwrap();
         assert!(flagged.is_syn() && flagged.is_reset());
+        assert_eq!(flagged.occupies(), 5);
         // Cut in its options, in its fixed header, and the first fragment of a packet.
         assert_eq!(look(&packet, 20 + 20), None);
         assert_eq!(look(&packet, 20 + 12), None);

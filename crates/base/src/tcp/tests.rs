@@ -89,6 +89,14 @@ fn options_with_wrong_lengths_are_refused() {
 }
 
 #[test]
+fn syn_and_fin_take_a_number_each() {
+    let len = |flags: Flags| Segment { flags, ..blank() }.len();
+
+    assert_eq!(len(Flags::ACK), 0);
+    assert_eq!([Flags::SYN, Flags::FIN, Flags::SYN | Flags::FIN].map(len), [1, 1, 2]);
+}
+
+#[test]
 fn four_blocks_fit_alone_and_three_with_timestamps() {
     let mut sack = SackBlocks::default();
     for block in 1..=5 {
