@@ -2,6 +2,7 @@
 
 mod adaptive_pacing;
 mod bbr;
+mod courses;
 mod cubic;
 mod hostile;
 mod pair;
