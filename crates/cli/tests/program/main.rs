@@ -8,6 +8,7 @@ mod lab;
 mod log_lines;
 mod pages;
 mod parameters;
+mod scripts;
 mod sim;
 mod storm;
 mod terminal;
