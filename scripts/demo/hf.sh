@@ -95,7 +95,7 @@ END
 # print_simulated_radio SECONDS
 print_simulated_radio() {
     echo
-    radio_line "TCP, $((hf_octets / 1000)) KB: whole file" "$(LC_ALL=C printf '%.1f s' "$1")"
+    radio_line "TCP, $((hf_octets / 1000)) kB: whole file" "$(LC_ALL=C printf '%.1f s' "$1")"
     radio_line "  goodput" "$(goodput $hf_octets "$1")"
     echo
     echo "Every frame: $out/hf-0.pcapng (Wireshark)."
@@ -244,7 +244,7 @@ print_radio_table() {
     radio_line "  acknowledgements" "$(of_radio acks)"
     radio_line "time on the air" "$(of_radio on_air_s) s"
     echo
-    way_line "curl, text of $((hf_octets / 1000)) KB" "first octet" "whole page" goodput "given to HF"
+    way_line "curl, text of $((hf_octets / 1000)) kB" "first octet" "whole page" goodput "given to HF"
     way ip "http, TCP over IP client"
     way pep "http, HF-PEP"
     way tls "https, HF-PEP, TLS end to end"

@@ -223,7 +223,7 @@ keep_curl() {
 # keep_load MODE SECONDS OCTETS
 keep_load() {
     keep "$1" time "$(LC_ALL=C printf '%.1f s' "$2")"
-    [ "$3" = "$octets" ] || keep "$1" time "unfinished: $(($3 / 1000)) KB"
+    [ "$3" = "$octets" ] || keep "$1" time "unfinished: $(($3 / 1000)) kB"
     keep "$1" goodput "$(LC_ALL=C awk -v octets="$3" -v time="$2" \
         'BEGIN { if (time > 0) printf "%.0f kbit/s", octets * 8 / time / 1000; else print "-" }')"
 }
@@ -256,7 +256,7 @@ draw_manet() {
 print_manet_table() {
     progress_end
     echo
-    line "" plain "$with" ratio
+    line "" "routing alone" "$with" ratio
     row "$tcp_program, $(octets_as_text)" time
     row "  goodput" goodput
     # Of some things the simulator does not tell.

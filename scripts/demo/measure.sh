@@ -47,7 +47,7 @@ extra_of() {
 # keep_downloads MODE NUMBER PACKETS RETRANSMISSIONS EXTRA
 keep_downloads() {
     local mode=$1 number=$2 fewer=
-    [ "$number" = "$downloads" ] || fewer=" (of $number)"
+    [ "$number" = "$downloads" ] || fewer=" (of $number only)"
     keep "$mode" packets $(($3 / number))
     keep "$mode" retransmissions $(($4 / number))
     [ "$mode" = plain ] || keep "$mode" extra $(($5 / number))
@@ -144,7 +144,7 @@ print_table() {
     row "  IP packets on the air" packets
     row "  TCP retransmissions" retransmissions
     row "  $extra" extra
-    row "$udp_program, ${udp_rate}bit/s: delivered" udp
+    row "$udp_program, ${udp_rate%?} ${udp_rate: -1}bit/s: delivered" udp
     row "  IP packets on the air" udp_packets
 }
 
@@ -160,7 +160,7 @@ line() {
 
 octets_as_text() {
     if [ "$octets" -lt 1000000 ]; then
-        echo "$((octets / 1000)) KB"
+        echo "$((octets / 1000)) kB"
     else
         echo "$((octets / 1000000)) MB"
     fi

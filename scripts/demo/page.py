@@ -31,8 +31,8 @@ MEANING = {
     "hf": "IP over HF waits for the radio to turn round at every handshake and acknowledgement. HF-PEP ends TCP beside the "
     "program and sends its octets as one compressed stream. TLS from end to end hides the text from compression and costs round "
     "trips; TLS proxies at the gateways give both back.",
-    "manet": "Routing gives the moving node a way at all. These radios retransmit by themselves, so HBH has little to repair; it "
-    "bridges the moments when a route breaks. Look at the longest time without an octet, and at the packets on the air.",
+    "manet": "Routing gives the moving node a way at all. These radios retransmit by themselves, so HBH has little left to "
+    "repair and may be slower: add it where radios lose packets.",
     "messages": "A TCP connection takes many transmissions for one message, and UDP gives up what is lost. S/R repeats what is "
     "missing and nothing else, so that all messages arrive.",
 }
@@ -47,10 +47,12 @@ table { border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .85r
 td, th { padding: .15rem .4rem; border-bottom: 1px solid var(--box); text-align: right; } td { white-space: nowrap; }
 td:first-child, th:first-child { text-align: left; padding-left: 0; white-space: normal; } td.inset { padding-left: 1rem !important; }
 .dim { color: var(--dim); overflow-wrap: anywhere; } .picture, .scroll { overflow-x: auto; } .picture { background: #fff; border-radius: 4px; }
-.picture svg { max-width: 100%; height: auto; } iframe { width: 100%; height: 34rem; border: 1px solid var(--dim); }
+.picture svg { width: 100%; min-width: 42rem; height: auto; } iframe { width: 100%; height: 34rem; border: 1px solid var(--dim); }
+td.group { color: var(--dim); padding-top: .6rem; } a { color: inherit; }
 .bar { display: grid; grid-template-columns: 8rem 1fr 6rem; gap: .3rem .6rem; align-items: center; margin: .6rem 0; font-size: .9rem; }
 .bar i { display: block; height: 1.1rem; border-radius: 2px; }
-@media (max-width: 30rem) { .bar { grid-template-columns: 5.5rem 1fr 4.5rem; } table { font-size: .75rem; } td, th { padding: .15rem; } }
+@media (max-width: 30rem) { .bar { grid-template-columns: 5.5rem 1fr 4.5rem; } table { font-size: .75rem; } td, th { padding: .15rem; }
+  iframe { height: 44rem; } }
 @media print { section { break-inside: avoid; } iframe { display: none; } }
 """
 
@@ -81,7 +83,7 @@ def section(out, part, text):
 <h2>{TITLES[part]}</h2>
 <p>{html.escape(" ".join(description.split()))}</p>
 {bars(table)}
-{rows(table)}
+{rows(table, out)}
 {pictures(out, part)}
 <p><b>What was run.</b> {code} Again: <code>sudo ./demo {part}</code></p>
 <p><b>What it means.</b> {html.escape(MEANING[part])}</p>
@@ -89,40 +91,52 @@ def section(out, part, text):
 """
 
 
-def rows(table):
-    """The table as one of HTML, which scrolls by itself on a narrow screen; other lines as text."""
-    shown, cells_before = "", 0
+def rows(table, out):
+    """The table as one of HTML, which scrolls by itself on a narrow screen; an empty line ends it. Other lines as text,
+    with links to the files that they name."""
+    shown, columns = "", 0
     for line in table.splitlines():
         cells = [html.escape(cell) for cell in re.split(r"\s{2,}", line.strip())]
-        is_head = line.startswith(" " * 20)
-        cells = [""] + cells if is_head else cells
-        count = len(cells) if len(cells) > 1 else 0
-        if (count > 0) != (cells_before > 0):
-            shown += '<div class="scroll"><table>' if count else "</table></div>"
-        cells_before = count
-        if count:
+        is_indented = line.startswith(" " * 20)
+        cells = [""] + cells if is_indented else cells
+        if columns and not line.strip():
+            shown, columns = shown + "</table></div>\n", 0
+        elif columns and len(cells) == 1:
+            shown += f'<tr><td class="group" colspan="{columns}">{cells[0]}</td></tr>\n'
+        elif len(cells) > 1:
+            is_head = is_indented or not columns and len(cells) > 2 and not re.search(r"\d", "".join(cells[1:]))
+            if not columns:
+                shown, columns = shown + '<div class="scroll"><table>\n', len(cells)
+            # A row may end early: nothing divides by what is not there.
+            cells += [""] * (columns - len(cells))
             kind = "th" if is_head else "td"
             inset = ' class="inset"' if line.startswith("  ") and not is_head else ""
             others = "".join(f"<{kind}>{cell}</{kind}>" for cell in cells[1:])
             shown += f"<tr><{kind}{inset}>{cells[0]}</{kind}>{others}</tr>\n"
         elif line.strip():
-            shown += f'<span class="dim">{html.escape(line.strip())}</span>\n'
-    return shown + ("</table></div>" if cells_before else "")
+            file = re.escape(html.escape(f"{out}/")) + r"([\w-]+\.\w+)"
+            text = re.sub(file, r'<a href="\1">\1</a>', html.escape(line.strip()))
+            shown += f'<span class="dim">{text}</span>\n'
+    return shown + ("</table></div>" if columns else "")
 
 
 def bars(table):
-    """Bars for the first row that has a time without and with Trackway."""
+    """Bars for the first row that has a time without and with Trackway, named as its columns."""
+    names = ["plain", "with Trackway"]
     for line in table.splitlines():
         times = re.findall(r"(\d+(?:\.\d+)?) s\b", line)
-        if ":" in line and len(times) == 2 or line.startswith("curl") and len(times) == 2:
+        if line.startswith(" " * 20):
+            names = [html.escape(name) for name in re.split(r"\s{2,}", line.strip())[:2]]
+        elif ":" in line and len(times) == 2 or line.startswith("curl") and len(times) == 2:
             plain, ours = float(times[0]), float(times[1])
             longest = max(plain, ours, 1e-9)
-            rows = [("plain", plain, "var(--plain)"), ("with Trackway", ours, "var(--gain)")]
+            rows = [(names[0], plain, "var(--plain)"), (names[1], ours, "var(--gain)")]
             cells = "".join(
                 f'<span>{name}</span><i style="width:{100 * time / longest:.1f}%;background:{colour}"></i><span>{time:g} s</span>'
                 for name, time, colour in rows
             )
-            return f'<div class="bar" role="img" aria-label="{plain:g} s plain, {ours:g} s with Trackway">{cells}</div>'
+            said = ", ".join(f"{time:g} s {name}" for name, time, _ in rows)
+            return f'<div class="bar" role="img" aria-label="{said}">{cells}</div>'
     return ""
 
 

@@ -51,7 +51,7 @@ fn it_compares_and_leaves_nothing_behind() {
     assert!(by_proxies.octets.abs_diff(by_proxy.octets) < 200, "{printed}");
     assert!(!printed.contains("unfinished"), "{printed}");
     // What moved away and came back: as many octets either way, and routes that changed.
-    for title in ["curl, 600 KB", "routes set, all nodes", "packets given up by radios"] {
+    for title in ["curl, 600 kB", "routes set, all nodes", "packets given up by radios"] {
         assert!(row(title).contains(|letter: char| letter.is_ascii_digit()), "{title}: {printed}");
     }
     // A connection takes many transmissions, a datagram one: at each of two loads some messages arrive.
@@ -73,6 +73,18 @@ fn it_compares_and_leaves_nothing_behind() {
     let page = fs::read_to_string(demo.out.join("index.html")).unwrap();
     for part in ["hbh", "nc", "hf", "manet", "messages"] {
         assert!(page.contains(&format!("<section id=\"{part}\">")), "{part} is not on the page");
+    }
+    for table in page.split("<table>").skip(1) {
+        let rows = table.split("</table>").next().unwrap().split("<tr>").skip(1);
+        let one_for_all = |row: &&str| row.contains("colspan");
+        let cells: Vec<_> =
+            rows.filter(|row| !one_for_all(row)).map(|row| row.matches("</t").count()).collect();
+        assert!(
+            cells.iter().all(|count| *count == cells[0]),
+            "cells under other headings: {table}"
+        );
+        let has_heads = table.starts_with("\n<tr><th");
+        assert!(cells[0] < 4 || has_heads, "columns without a heading: {table}");
     }
     // With its pictures in it: nothing is loaded from anywhere.
     assert!(page.contains("<svg") && page.contains("srcdoc="), "pictures are missing");
