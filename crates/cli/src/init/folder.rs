@@ -72,11 +72,16 @@ impl Folder {
         self.fill(&make).inspect_err(|_| {
             // It is ours: it was made a moment ago.
             let _ = std::fs::remove_dir_all(&self.path);
-        })
+        })?;
+        // Who closes our output keeps the files.
+        let mut out = terminal::out();
+        for File { name, .. } in &self.files {
+            writeln!(out, "wrote {}", self.path.join(name).display())?;
+        }
+        Ok(())
     }
 
     fn fill(&self, make: &impl Fn(&Path) -> io::Result<()>) -> anyhow::Result<()> {
-        let mut out = terminal::out();
         for File { name, text, mode } in &self.files {
             let path = self.path.join(name);
             let said = || format!("cannot write {}", path.display());
@@ -90,7 +95,6 @@ impl Folder {
             let mut file =
                 options.write(true).create_new(true).mode(*mode).open(&path).with_context(said)?;
             file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
-            writeln!(out, "wrote {}", path.display())?;
         }
         Ok(())
     }
