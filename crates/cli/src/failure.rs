@@ -75,12 +75,17 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Errors of the standard library about unreadable numbers, each with the words for a user.
-const NUMBERS: [(&str, &str); 4] = [
+/// What the standard library and clap say about unreadable values, each with the words for a user.
+const VALUES: [(&str, &str); 8] = [
     ("invalid digit found in string", "a whole number is expected"),
     ("cannot parse integer from empty string", "a whole number is expected"),
     ("number too large to fit in target type", "the number is too large"),
     ("invalid float literal", "a number is expected"),
+    ("invalid IP address syntax", "an address is expected, such as 192.0.2.1 or 2001:db8::1"),
+    ("invalid socket address syntax", "an address and a port are expected, such as 192.0.2.7:3000"),
+    // Of `0 is not in 1..=9`.
+    (" is not in ", " is not allowed, only "),
+    ("..=", " to "),
 ];
 
 /// Ends like clap for a refused command line of `program`: with help, the version, or the mistake and what is allowed;
@@ -92,7 +97,7 @@ pub fn refuse(said: &clap::Error, program: &clap::Command) -> ExitCode {
     }
     let text = said.render().to_string();
     let mut plain = text.clone();
-    for (theirs, ours) in NUMBERS {
+    for (theirs, ours) in VALUES {
         plain = plain.replace(theirs, ours);
     }
     if said.kind() == ErrorKind::InvalidSubcommand && !plain.contains("tip:") {

@@ -70,9 +70,11 @@ impl Kind {
         let is_gateway = OF_GATEWAY.iter().any(|key| is_table(key) || is_list(key))
             || is_table(&"tunnel")
             || is_table(&"routing") && !OF_SCENARIO.iter().any(is_list);
-        let is_scenario = OF_SCENARIO.iter().any(is_list);
+        // A gateway has no `nodes`; `[hbh]` may stand in a scenario, too.
+        let has_nodes = root.contains_key("nodes");
+        let is_scenario = has_nodes || OF_SCENARIO.iter().any(is_list);
         let has_options = OF_HF.iter().any(|key| root.contains_key(*key));
-        match (is_gateway, is_scenario, has_options) {
+        match (is_gateway && !has_nodes, is_scenario, has_options) {
             (true, false, _) => Some(Self::Gateway),
             (false, true, _) => Some(Self::Scenario),
             (false, false, true) => Some(Self::HfOptions),
@@ -130,6 +132,7 @@ mod tests {
                 Some(Kind::Scenario),
             ),
             ("routing = \"olsr\"\n[[radio]]\nnodes = 5", Some(Kind::Scenario)),
+            ("nodes = 2\n[hbh]\nprofile = \"seed\"", Some(Kind::Scenario)),
             ("speed = 9600\nsnr = 12", Some(Kind::HfOptions)),
             ("{\"hbh\": {}}", Some(Kind::Json)),
             ("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", Some(Kind::Key)),

@@ -72,7 +72,9 @@ impl Args {
             return Err(misuse("--node-here and --node-there: both nodes have the same address"));
         }
         if let Some(both) = behind_here.0.iter().find(|network| behind_there.0.contains(network)) {
-            return Err(misuse(format!("{both} is behind both ends")));
+            return Err(misuse(format!(
+                "{both} is behind both ends: take it out of --networks-here or --networks-there"
+            )));
         }
         let key = group_key()?;
         let mut folder = Folder::new(&self.out.folder);

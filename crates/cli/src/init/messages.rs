@@ -1,11 +1,10 @@
 //! Messages on a slow net: S/R on every host.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::Out;
 use super::folder::{Folder, advise};
-use super::question::{Question, expect_host};
-use crate::failure::misuse;
+use super::question::{Question, expect_host, expect_two};
 
 /// Messages on a slow net: each host keeps a message until its destination has it.
 #[derive(Debug, clap::Args)]
@@ -33,12 +32,10 @@ impl Args {
         let there: IpAddr = ask("there", "What is the other host's address?", self.there)?;
         expect_host("--here", here)?;
         expect_host("--there", there)?;
-        if here == there {
-            return Err(misuse("--here and --there: both hosts have the same address"));
-        }
+        let [near, far] = [here, there].map(|it| SocketAddr::new(it, PORT));
+        expect_two(near, far)?;
         let mut folder = Folder::new(&self.out.folder);
-        for (name, own) in [("a", here), ("b", there)] {
-            let own = std::net::SocketAddr::new(own, PORT);
+        for (name, own) in [("a", near), ("b", far)] {
             folder.config(
                 &format!("{name}/gateway.toml"),
                 &format!(

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use anyhow::Context as _;
@@ -64,11 +65,28 @@ impl Question<'_> {
     }
 }
 
+/// Checks that two ends may reach each other by these addresses.
+///
+/// # Errors
+/// When they are one address, or of two versions of IP.
+pub fn expect_two(here: SocketAddr, there: SocketAddr) -> anyhow::Result<()> {
+    if here == there {
+        return Err(misuse("--here and --there: both ends have the same address"));
+    }
+    if here.is_ipv4() != there.is_ipv4() {
+        let (here, there) = (here.ip(), there.ip());
+        return Err(misuse(format!(
+            "{here} and {there}: both ends need addresses of one version of IP"
+        )));
+    }
+    Ok(())
+}
+
 /// Checks that an address may be a host's.
 ///
 /// # Errors
 /// When it is many hosts' or nobody's.
-pub fn expect_host(what: &str, address: std::net::IpAddr) -> anyhow::Result<()> {
+pub fn expect_host(what: &str, address: IpAddr) -> anyhow::Result<()> {
     if address.is_unspecified() || address.is_multicast() {
         return Err(misuse(format!("{what}: {address} is no host's address")));
     }
@@ -81,17 +99,24 @@ pub struct Networks(pub Vec<base::ip::Prefix>);
 
 /// Why a text is no list of networks.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("networks such as 10.2.0.0/16 are expected, with commas between")]
-pub struct NoNetworks;
+pub enum NoNetworks {
+    #[error("{0} has host bits: {network} is meant", network = .0.network())]
+    Host(base::ip::Prefix),
+    #[error("networks such as 10.2.0.0/16 are expected, with commas between")]
+    Unreadable,
+}
 
 impl FromStr for Networks {
     type Err = NoNetworks;
 
     fn from_str(text: &str) -> Result<Self, NoNetworks> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let all = parts.map(|part| part.parse().map_err(|_| NoNetworks));
+        let all = parts.map(|part| part.parse().map_err(|_| NoNetworks::Unreadable));
         let all: Vec<base::ip::Prefix> = all.collect::<Result<_, _>>()?;
-        if all.iter().any(|it| *it != it.network()) { Err(NoNetworks) } else { Ok(Self(all)) }
+        match all.iter().find(|it| **it != it.network()) {
+            Some(host) => Err(NoNetworks::Host(*host)),
+            None => Ok(Self(all)),
+        }
     }
 }
 

@@ -257,3 +257,13 @@ fn ends_that_cannot_meet_are_a_mistake_of_the_user() {
         assert!(why.is::<Misuse>(), "{why:#}");
     }
 }
+
+#[test]
+fn ends_of_two_versions_of_ip_are_refused() {
+    let scratch = Scratch::new("versions");
+    for kind in ["tunnel", "messages"] {
+        let said = scratch.init(kind, &[kind, "--here", "192.0.2.1", "--there", "2001:db8::1"]);
+
+        assert!(said.unwrap_err().contains("need addresses of one version of IP"));
+    }
+}

@@ -12,7 +12,7 @@ use tunnel::secure::{PORT, PrivateKey, PublicKey};
 
 use super::Out;
 use super::folder::{Folder, advise};
-use super::question::{Networks, Question, expect_host};
+use super::question::{Networks, Question, expect_host, expect_two};
 use crate::failure::misuse;
 
 /// Two sites and a link that loses packets: a coded tunnel, encrypted.
@@ -241,8 +241,8 @@ fn expect_apart(near: &Line, far: &Line) -> anyhow::Result<()> {
             }
         }
     }
-    if near.endpoint.is_some() && near.endpoint == far.endpoint {
-        return Err(misuse("--here and --there: both ends have the same address"));
+    if let (Some(here), Some(there)) = (near.endpoint, far.endpoint) {
+        expect_two(here, there)?;
     }
     match near.networks.0.iter().find(|network| far.networks.0.contains(network)) {
         Some(network) => Err(misuse(format!(

@@ -23,6 +23,19 @@ fn a_refused_command_line_says_what_is_allowed() {
             &["sim", "run", "x", "--seed", "99999999999999999999"],
             "'--seed <N>': the number is too large\n",
         ),
+        (&["receive", "99999"], "99999 is not allowed, only 0 to 65535\n"),
+        (
+            &["send", "x", "10.9.0.300"],
+            "an address is expected, such as 192.0.2.1 or 2001:db8::1\n",
+        ),
+        (
+            &["init", "hf", "--modem-here", "192.0.2.7"],
+            "an address and a port are expected, such as 192.0.2.7:3000\n",
+        ),
+        (
+            &["init", "tunnel", "--networks-here", "10.2.3.4/16"],
+            "10.2.3.4/16 has host bits: 10.2.0.0/16 is meant\n",
+        ),
     ] {
         let refused = trackway(&folder, words);
 
@@ -30,6 +43,23 @@ fn a_refused_command_line_says_what_is_allowed() {
         assert_eq!(refused.status.code(), Some(2), "{error}");
         assert!(error.contains(told), "{error}");
     }
+}
+
+#[test]
+fn files_stay_when_nobody_reads_what_is_said_about_them() {
+    let folder = std::env::temp_dir().join(format!("trackway-unread-{}", std::process::id()));
+    let (unread, output) = std::io::pipe().unwrap();
+    drop(unread);
+
+    let ended = Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(["init", "hbh", "--interface", "wlan0", "--out"])
+        .arg(&folder)
+        .stdout(output)
+        .status()
+        .unwrap();
+
+    assert!(ended.success() && folder.join("gateway.toml").exists());
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -59,9 +59,7 @@ impl Plan {
     /// # Errors
     /// With the first thing that is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Complaint> {
-        let source = Source::read(path, MAX_OCTETS)?;
-        reader::read(&source, folder(path))
-            .map_err(|complaint| Kind::Scenario.instead(&source).unwrap_or(complaint))
+        Self::of(&Source::read(path, MAX_OCTETS)?, path)
     }
 
     /// Reads a scenario from `text`, which stands in the file at `path`.
@@ -69,7 +67,17 @@ impl Plan {
     /// # Errors
     /// With the first thing that is wrong with it.
     pub fn parse(path: &Path, text: String) -> Result<Self, Complaint> {
-        reader::read(&Source::new(&path.display().to_string(), text), folder(path))
+        Self::of(&Source::new(&path.display().to_string(), text), path)
+    }
+
+    fn of(source: &Source, path: &Path) -> Result<Self, Complaint> {
+        if source.text().trim().is_empty() {
+            let what =
+                "it is empty: a scenario has nodes and what joins them, see docs/guide/scenario.md";
+            return Err(source.about(what));
+        }
+        reader::read(source, folder(path))
+            .map_err(|complaint| Kind::Scenario.instead(source).unwrap_or(complaint))
     }
 
     /// Parses a file as [`Plan::parse`] does and returns the plan, if there is one, with the whole names of the keys

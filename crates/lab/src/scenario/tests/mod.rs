@@ -377,7 +377,15 @@ fn an_address_is_that_of_a_node() {
 #[test]
 fn syntax_errors_have_a_line() {
     assert!(parse("nodes = [\n\"a\"\n").expect_err("no end").starts_with("x.toml:"));
-    assert!(parse("").expect_err("no nodes").contains("nodes is missing"));
+    assert!(parse("\n").expect_err("no nodes").contains("it is empty: a scenario has nodes"));
+    assert!(parse("duration = \"1s\"").expect_err("no nodes").contains("nodes is missing"));
+}
+
+#[test]
+fn another_kind_of_file_is_named() {
+    let said = parse("[hbh]\ninterfaces = [\"a\"]").expect_err("no scenario");
+
+    assert!(said.contains("this is the configuration of a gateway"), "{said}");
 }
 
 proptest! {
