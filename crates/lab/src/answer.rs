@@ -91,9 +91,9 @@ pub fn holds(checks: &[Check]) -> Answer {
 #[must_use]
 pub fn reason(checks: &[Check]) -> String {
     let groups = [
-        (Answer::No, "not so"),
-        (Answer::Undecided, "these runs cannot tell"),
-        (Answer::Yes, "shown"),
+        (Answer::No, "Not so"),
+        (Answer::Undecided, "These runs cannot tell"),
+        (Answer::Yes, "Shown"),
     ];
     let told = groups.into_iter().filter_map(|(answer, title)| {
         let all: Vec<&str> = checks
@@ -181,7 +181,7 @@ mod tests {
         let checks = [("a", Yes), ("b", No), ("c", Undecided), ("d", Yes)];
         let checks = checks.map(|(what, answer)| Check::new(what, answer));
 
-        assert_eq!(reason(&checks), "not so: b. these runs cannot tell: c. shown: a; d");
+        assert_eq!(reason(&checks), "Not so: b. These runs cannot tell: c. Shown: a; d");
         assert_eq!(holds(&checks), No);
     }
 }

@@ -39,6 +39,8 @@ fn a_browser_shows_the_way_through_a_half_tunnel() {
     let [silent, by_n1, by_n4] =
         ["no route (n5 …)", "n5 → n1 → n2 → host (3 hops)", "n5 → n4 → n3 → n2 → host (4 hops)"];
     assert_eq!(ways, [silent, by_n1, by_n4], "nothing is sent before 20 s");
+    let begins = seen["begins"].as_f64().unwrap();
+    assert!((19.0..20.0).contains(&begins), "it begins shortly before that: {begins}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
     Finding {
         reason: format!(
             "{} ({low} to {high} counts as about twice). Which ratio one sees depends on what the \
-             loss axis means; about twice at 5 to 20 % is shown with: {}",
+             loss axis means; those with about twice at 5 to 20 %: {}",
             finding.reason,
             showing(runs),
         ),
@@ -112,7 +112,7 @@ fn showing(runs: &Runs<Trial>) -> String {
             == Answer::Yes
     };
     let names: Vec<&str> = READINGS.iter().filter(holds).map(|it| it.name).collect();
-    if names.is_empty() { "none of the readings tried".to_owned() } else { names.join("; ") }
+    if names.is_empty() { "none".to_owned() } else { names.join("; ") }
 }
 
 /// The gain of both profiles under every reading.

@@ -169,7 +169,7 @@ mod tests {
     fn what_falls_short_is_named() {
         let finding = finding(3, |loss| if loss > 0.29 { 2.0 } else { 1.0 }, 1.0);
 
-        let named = "not so: 30 %: 2.00 ± 0 of 1.3 in delay. shown";
+        let named = "Not so: 30 %: 2.00 ± 0 of 1.3 in delay. Shown";
         assert!(finding.reason.starts_with(named), "{}", finding.reason);
     }
 }

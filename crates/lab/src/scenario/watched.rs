@@ -1,5 +1,7 @@
 //! Names the nodes, media and flows in the picture of a scenario.
 
+use std::time::Duration;
+
 use base::quantity::{BitRate, Span};
 use sim::channel;
 
@@ -52,7 +54,10 @@ fn label(channel: &channel::Config) -> String {
         BitRate::Unlimited => "unlimited".to_owned(),
         rate @ BitRate::PerSecond(_) => spaced(&format!("{rate}/s")),
     };
-    format!("{rate}, {}", spaced(&Span(channel.delay).to_string()))
+    match channel.delay {
+        Duration::ZERO => rate,
+        delay => format!("{rate}, {}", spaced(&Span(delay).to_string())),
+    }
 }
 
 /// Number and unit apart, the unit with the capital that it has elsewhere.

@@ -24,7 +24,7 @@ function check(player, times) {
   const { frames } = model;
   const sum = (column) => column.reduce((all, one) => all + one, 0);
   const totals = { frames: frames.count, start: sum(frames.start), took: sum(frames.took), kind: sum(frames.kind), flow: sum(frames.flow) };
-  const said = JSON.stringify({ shown, totals, troubles });
+  const said = JSON.stringify({ begins: model.begins / 1e6, shown, totals, troubles });
   document.body.append(element("pre", { id: "check", hidden: true, textContent: said }));
 }
 

@@ -269,7 +269,7 @@ async function begin() {
   const player = new Player(new Model(await load()));
   const wanted = new URLSearchParams(location.hash.slice(1));
   if (wanted.has("check")) return check(player, wanted.get("check").split(",").map(Number));
-  player.say();
+  player.jump(player.model.begins);
   if (wanted.has("measure")) measure(player);
   else if (!player.followHash() && !matchMedia("(prefers-reduced-motion: reduce)").matches) player.toggle();
   requestAnimationFrame((now) => player.tick(now));

@@ -30,6 +30,9 @@ class Model {
       flow.target = this.targets.indexOf(flow.to);
       flow.source = this.targets.indexOf(flow.from);
     }
+    // Where to begin: while stations only say hello there is little to see.
+    const data = this.frames.kind.indexOf(KINDS.indexOf("data"));
+    this.begins = data < 0 ? 0 : Math.max(0, this.frames.start[data] - 5e5);
     this.findPathChanges();
     this.peak = 1;
     for (const flow of this.flows) {
