@@ -487,7 +487,7 @@ pub fn accept_own_sources(device: &str) -> Result<(), String> {
     try_set_sysctl(device, "ipv4", "accept_local", "1").map_err(|error| {
         format!(
             "net.ipv4.conf.{device}.accept_local cannot be changed: {error}: programs of this host are not told of \
-             errors; `sysctl -w net.ipv4.conf.{device}.accept_local=1` by whoever may"
+             errors; on the host, in this network namespace: `sysctl -w net.ipv4.conf.{device}.accept_local=1`"
         )
     })
 }

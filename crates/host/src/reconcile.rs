@@ -912,7 +912,8 @@ fn why_not(entry: Entry, error: &io::Error) -> String {
     let device = entry.device().filter(|_| lacks_v6(entry, error));
     match device.and_then(links::existing_name) {
         Some(name) => format!(
-            "IPv6 is off there, and cannot be switched on: `sysctl -w net.ipv6.conf.{name}.disable_ipv6=0` by whoever may"
+            "IPv6 is off there, and cannot be switched on; on the host, in this network namespace: `sysctl -w \
+             net.ipv6.conf.{name}.disable_ipv6=0`"
         ),
         None => error.to_string(),
     }

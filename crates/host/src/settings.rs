@@ -81,8 +81,8 @@ impl Settings {
         }
         if let Err(error) = fs::write(changed.path(), value) {
             let why = format!(
-                "net.ipv4.conf.{interface}.{key} is {before} and cannot be changed: {error}: {}; `sysctl -w \
-                 net.ipv4.conf.{interface}.{key}={value}` by whoever may",
+                "net.ipv4.conf.{interface}.{key} is {before} and cannot be changed: {error}: {}; on the host, in \
+                 this network namespace: `sysctl -w net.ipv4.conf.{interface}.{key}={value}`",
                 consequence(key)
             );
             if self.refused.insert(changed.path(), why.clone()).is_none() {

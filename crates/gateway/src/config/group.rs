@@ -253,7 +253,7 @@ mod tests {
 
         let transparent = warnings(&PEP.replace("MORE", ""));
         assert_eq!(transparent.len(), 1);
-        let expected = "a.toml:1: hfpep: targets are connected to in the name of the addresses that nodes tell";
+        let expected = "a.toml:1: hfpep: targets see the client addresses that far nodes tell";
         assert!(transparent[0].starts_with(expected), "{transparent:?}");
         let auth = warnings(&shore.replace("MORE", ""));
         assert_eq!(auth.len(), 1);

@@ -287,9 +287,7 @@ pub(crate) fn warnings(
     };
     let mut warnings = Vec::new();
     if config.mode == Mode::Transparent {
-        let what = format!(
-            "targets are connected to in the name of the addresses that nodes tell, and {unproved}"
-        );
+        let what = format!("targets see the client addresses that far nodes tell, and {unproved}");
         warnings.push(match section.get("mode")? {
             Some(mode) => mode.remark(what),
             None => section.remark(what),

@@ -443,11 +443,9 @@ impl Pep {
         } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
             warn!(
                 session,
-                in_doubt,
-                unread,
                 left_out,
-                "connection broken off ({reason}): of what the program here said, the far end may lack \
-                 in_doubt octets as they go over the air, and unread that did not go"
+                "connection broken off ({reason}): the far end may lack {in_doubt} octets that were sent to it, counted \
+                 as they go over the air, and lacks {unread} that the program here wrote later"
             );
         }
     }

@@ -320,10 +320,9 @@ impl Fast {
         } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
             warn!(
                 link,
-                in_doubt,
                 left_out,
-                "connection broken off ({reason}): of what the program here said, the other gateway may lack \
-                 in_doubt octets"
+                "connection broken off ({reason}): the other gateway may lack {in_doubt} octets that the program here \
+                 wrote"
             );
         }
     }
