@@ -91,7 +91,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let left = match answer["is"].as_str() {
             Some("accepted") => {
-                say(args, format_args!("accepted as message {}", answer["id"]))?;
+                let goes_on = if args.no_wait { "" } else { "; the gateway goes on after Ctrl-C" };
+                say(args, format_args!("accepted as message {}{goes_on}", answer["id"]))?;
                 u64::from(!args.no_wait)
             }
             Some("outcome") => {

@@ -166,9 +166,16 @@ pub(crate) fn link_socket(path: &Path) -> io::Result<()> {
         if !is.is_symlink() && !is.file_type().is_socket() {
             return Err(io::Error::other("there is a file that is no socket; remove it"));
         }
-        fs::remove_file(path)?;
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            outcome => outcome?,
+        }
     }
-    symlink(Path::new(&namespace().to_string()).join(name), path)
+    match symlink(Path::new(&namespace().to_string()).join(name), path) {
+        // A gateway that starts at the same moment was first: it is as if it answered already.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// A file that is written while we run, whoever owns its folder; `None` if that cannot be, as in a folder where
@@ -387,6 +394,22 @@ mod tests {
 
     /// An unused user number, also used as group number.
     const STRANGER: u32 = 64_999;
+
+    #[test]
+    fn gateways_that_start_together_share_the_name_of_a_socket() {
+        let folder = std::env::temp_dir().join(format!("trackway-name-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("sar.sock");
+
+        let link = || (0..500).all(|_| link_socket(&path).is_ok());
+        let all = std::thread::scope(|scope| {
+            let runs = [(); 8].map(|()| scope.spawn(link));
+            runs.map(|run| run.join().unwrap())
+        });
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(all, [true; 8]);
+    }
 
     #[test]
     fn gateways_that_start_together_are_all_admitted() {
