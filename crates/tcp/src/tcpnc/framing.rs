@@ -77,9 +77,28 @@ impl Deframer {
 
 #[cfg(test)]
 mod tests {
+    use base::rng::Rng;
+    use base::time::Time;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Config;
+
+    #[test]
+    fn a_packet_is_written_whole_or_not_at_all() {
+        let config = Config { send_buffer: 20, ..Config::default() };
+        let [a, b] = ["10.0.0.1:1", "10.0.0.2:2"].map(|it| it.parse().unwrap());
+        let mut rng = Rng::stream(1, "isn");
+        let mut connection = Connection::connect(Time::ZERO, config, a, b, &mut rng);
+
+        assert!(!write(&mut connection, &[]) && !write(&mut connection, &[7; 19]));
+        assert_eq!(connection.writable(), 20);
+        assert!(write(&mut connection, &[7; 10]));
+        assert_eq!(connection.writable(), 8);
+        assert!(!write(&mut connection, &[7; 7]));
+        connection.close();
+        assert!(!write(&mut connection, &[7; 1]), "nobody reads it");
+    }
 
     #[test]
     fn a_packet_of_no_octets_ends_the_stream() {

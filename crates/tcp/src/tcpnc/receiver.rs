@@ -77,6 +77,9 @@ impl Receiver {
             stats.refused += 1;
             return None;
         };
+        // First of all: what the peer is done with could leave no room for this.
+        self.peer_base = self.peer_base.max(peer_base);
+        self.decoder.forget_before(self.peer_base.min(self.next_delivery));
         let count = usize::from(combination.count);
         let outcome =
             self.decoder.handle_combination(first, count, combination.key, combination.coded);
@@ -89,8 +92,6 @@ impl Receiver {
             }
         }
         self.has_started = true;
-        self.peer_base = self.peer_base.max(peer_base);
-        self.decoder.forget_before(self.peer_base.min(self.next_delivery));
         let unseen = self.decoder.next_unseen();
         // Redundancy that was not needed is no sign of a loss.
         let is_needed = unseen < first + count as u64;

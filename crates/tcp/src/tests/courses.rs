@@ -36,6 +36,8 @@ struct Course {
     narrow: (u64, u64),
     /// When the sender has nothing to send after a part of its octets.
     pause: (u64, u64),
+    /// A router marks one packet in so many, instead of dropping it.
+    marks: u64,
     change: fn(&mut Config),
 }
 
@@ -50,10 +52,11 @@ const USUAL: Course = Course {
     lazy: NEVER,
     narrow: NEVER,
     pause: NEVER,
+    marks: 0,
     change: |_| (),
 };
 
-const COURSES: [Course; 10] = [
+const COURSES: [Course; 11] = [
     USUAL,
     Course { name: "lossy", loss: 0.03, loss_back: 0.1, ..USUAL },
     Course { name: "shuffled", late: 0.05, twice: 0.03, ..USUAL },
@@ -88,6 +91,7 @@ const COURSES: [Course; 10] = [
         },
         ..USUAL
     },
+    Course { name: "marked", marks: 9, change: |config| config.offer.ecn = true, ..USUAL },
     Course {
         name: "impatient",
         loss: 0.1,
@@ -156,6 +160,7 @@ fn run(course: Course, algorithm: Algorithm) -> String {
         let after = Duration::from_secs_f64(done - now) + DELAY + late;
         if is_twice { vec![after, after + DELAY] } else { vec![after] }
     });
+    pair.marks = course.marks;
     let is_pausing = course.pause != NEVER;
     pair.client.to_write = pattern(if is_pausing { OCTETS / 3 } else { OCTETS });
     pair.server.to_write = pattern(3_000);
@@ -263,6 +268,7 @@ new-reno, narrow: 3.0 s, 248 segments, 25 repeated, 0 timeouts, 708b12a7a2d461c8
 new-reno, pausing: 7.2 s, 177 segments, 25 repeated, 0 timeouts, d3961e788c21bb6b
 new-reno, plain: 1.8 s, 157 segments, 6 repeated, 0 timeouts, 14c1d361b2f66b01
 new-reno, small: 19.2 s, 160 segments, 9 repeated, 9 timeouts, f5703eac0f48451f
+new-reno, marked: 6.0 s, 152 segments, 0 repeated, 0 timeouts, ecfc2d6fc88a91c9
 new-reno, impatient: 7.5 s, 174 segments, 21 repeated, 1 timeouts, 9a240c72f5584c02
 cubic, usual: 2.5 s, 190 segments, 38 repeated, 1 timeouts, 527a4a28968590c9
 cubic, lossy: 2.3 s, 191 segments, 39 repeated, 1 timeouts, b570c8dc2989355a
@@ -273,6 +279,7 @@ cubic, narrow: 2.4 s, 240 segments, 28 repeated, 0 timeouts, 23de4ad10486661a
 cubic, pausing: 7.2 s, 171 segments, 19 repeated, 0 timeouts, 8830b3b48e57fa35
 cubic, plain: 3.3 s, 158 segments, 7 repeated, 1 timeouts, 7ca84c4ec3f6a56b
 cubic, small: 19.2 s, 160 segments, 9 repeated, 9 timeouts, f5703eac0f48451f
+cubic, marked: 8.4 s, 152 segments, 0 repeated, 0 timeouts, 86da4021596ffed1
 cubic, impatient: 10.2 s, 174 segments, 21 repeated, 3 timeouts, b203f9d96c40388c
 bbr, usual: 2.5 s, 171 segments, 18 repeated, 1 timeouts, a87b45091ac28e7e
 bbr, lossy: 2.4 s, 172 segments, 20 repeated, 1 timeouts, b7e3a9581a2170ae
@@ -283,6 +290,7 @@ bbr, narrow: 2.7 s, 284 segments, 97 repeated, 1 timeouts, e8c11de00cc27d92
 bbr, pausing: 7.2 s, 152 segments, 0 repeated, 0 timeouts, 3b5f8492682a6e25
 bbr, plain: 3.5 s, 188 segments, 37 repeated, 1 timeouts, a66e5b03410cbf20
 bbr, small: 23.8 s, 160 segments, 9 repeated, 9 timeouts, 9011bfb3bf3543ae
+bbr, marked: 2.5 s, 171 segments, 18 repeated, 1 timeouts, 9370986dabc29701
 bbr, impatient: 2.9 s, 197 segments, 43 repeated, 1 timeouts, bcc643ce4603d968
 vegas of ns-2, usual: 2.0 s, 152 segments, 0 repeated, 0 timeouts, 3362de46cc5a28ea
 vegas of ns-2, lossy: 4.1 s, 159 segments, 7 repeated, 1 timeouts, 84beb12edf13bfe1
@@ -293,6 +301,7 @@ vegas of ns-2, narrow: 2.3 s, 243 segments, 20 repeated, 0 timeouts, 62230fbf25c
 vegas of ns-2, pausing: 7.3 s, 152 segments, 0 repeated, 0 timeouts, 19f71ef5f50b8163
 vegas of ns-2, plain: 2.6 s, 155 segments, 4 repeated, 0 timeouts, d83825705c10912a
 vegas of ns-2, small: 19.2 s, 160 segments, 9 repeated, 9 timeouts, 370192aecccb605e
+vegas of ns-2, marked: 5.8 s, 152 segments, 0 repeated, 0 timeouts, 73bab8417ad9b551
 vegas of ns-2, impatient: 4.7 s, 177 segments, 24 repeated, 0 timeouts, 52a712fd94fc55fb
 vegas as published, usual: 1.9 s, 152 segments, 0 repeated, 0 timeouts, 44585599dda45051
 vegas as published, lossy: 2.4 s, 157 segments, 5 repeated, 0 timeouts, cc259d58f15b1997
@@ -303,6 +312,7 @@ vegas as published, narrow: 2.2 s, 244 segments, 30 repeated, 0 timeouts, b3bd36
 vegas as published, pausing: 7.3 s, 152 segments, 0 repeated, 0 timeouts, 5a3b31a6a49e7ff4
 vegas as published, plain: 2.2 s, 155 segments, 4 repeated, 0 timeouts, e067db5b5879545c
 vegas as published, small: 20.7 s, 160 segments, 9 repeated, 9 timeouts, dd45e6ea802cdeb5
+vegas as published, marked: 2.9 s, 152 segments, 0 repeated, 0 timeouts, 0a13f6842b11bbd5
 vegas as published, impatient: 3.3 s, 175 segments, 22 repeated, 0 timeouts, 08c97ec5e3db647d
 vegas, rebased, usual: 2.2 s, 152 segments, 0 repeated, 0 timeouts, 284812a107dda9a1
 vegas, rebased, lossy: 2.4 s, 157 segments, 5 repeated, 0 timeouts, cc259d58f15b1997
@@ -313,6 +323,7 @@ vegas, rebased, narrow: 2.2 s, 244 segments, 30 repeated, 0 timeouts, b3bd36de87
 vegas, rebased, pausing: 7.6 s, 152 segments, 0 repeated, 0 timeouts, 5f99b85b69a63dac
 vegas, rebased, plain: 2.7 s, 156 segments, 5 repeated, 0 timeouts, e038f0d22a06893b
 vegas, rebased, small: 25.7 s, 160 segments, 9 repeated, 9 timeouts, 1fd02b7781516d14
+vegas, rebased, marked: 2.9 s, 152 segments, 0 repeated, 0 timeouts, 0a13f6842b11bbd5
 vegas, rebased, impatient: 3.3 s, 175 segments, 22 repeated, 0 timeouts, 08c97ec5e3db647d
 tcp-ap of ns-2, usual: 8.7 s, 152 segments, 0 repeated, 0 timeouts, 6561bcde072a9b4e
 tcp-ap of ns-2, lossy: 12.9 s, 157 segments, 5 repeated, 0 timeouts, 838e10f1f85ed5a1
@@ -323,6 +334,7 @@ tcp-ap of ns-2, narrow: 10.5 s, 174 segments, 6 repeated, 0 timeouts, b38fca2c07
 tcp-ap of ns-2, pausing: 15.0 s, 152 segments, 0 repeated, 0 timeouts, 15ca93fb8c00eb78
 tcp-ap of ns-2, plain: 9.0 s, 154 segments, 3 repeated, 0 timeouts, 633eeb161d48f062
 tcp-ap of ns-2, small: 31.1 s, 162 segments, 10 repeated, 10 timeouts, e439f3a4935f437f
+tcp-ap of ns-2, marked: 9.6 s, 152 segments, 0 repeated, 0 timeouts, 89ad0d1854e622ac
 tcp-ap of ns-2, impatient: 25.2 s, 173 segments, 21 repeated, 3 timeouts, 98b7b0c9c3ecc496
 tcp-ap as published, usual: 8.7 s, 152 segments, 0 repeated, 0 timeouts, 6561bcde072a9b4e
 tcp-ap as published, lossy: 12.7 s, 157 segments, 5 repeated, 0 timeouts, 20ff5f90197934d4
@@ -333,5 +345,6 @@ tcp-ap as published, narrow: 10.3 s, 174 segments, 6 repeated, 0 timeouts, 5b9e6
 tcp-ap as published, pausing: 15.0 s, 152 segments, 0 repeated, 0 timeouts, 15ca93fb8c00eb78
 tcp-ap as published, plain: 9.0 s, 154 segments, 3 repeated, 0 timeouts, 46c81b7d8beadf33
 tcp-ap as published, small: 28.3 s, 162 segments, 10 repeated, 10 timeouts, 17dc4dac06eeadbe
+tcp-ap as published, marked: 9.6 s, 152 segments, 0 repeated, 0 timeouts, 27ad0eff38de10c1
 tcp-ap as published, impatient: 25.0 s, 173 segments, 21 repeated, 3 timeouts, e7ec82020a84c768
 ";

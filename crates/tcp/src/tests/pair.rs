@@ -27,6 +27,8 @@ pub struct Pair {
     on_the_way: BTreeMap<(Time, u64), (Side, Vec<u8>)>,
     packets: u64,
     fate: Box<Decide>,
+    /// A router marks one packet in so many of each side; 0 marks none.
+    pub marks: u64,
     /// One line for each packet sent: time, side, what, fate.
     pub trace: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl Pair {
             on_the_way: BTreeMap::new(),
             packets: 0,
             fate: Box::new(|_, _, _| vec![DELAY]),
+            marks: 0,
             trace: Vec::new(),
         }
     }
@@ -198,6 +201,9 @@ impl Pair {
             let fate = (self.fate)(side, end.sent, &segment);
             end.sent += 1;
             self.trace.push(line(now, side, &segment, &fate));
+            if self.marks > 0 && end.sent.is_multiple_of(self.marks) {
+                let _ = ip::mark_congestion(&mut out);
+            }
             for delay in fate {
                 self.packets += 1;
                 self.on_the_way.insert((now + delay, self.packets), (side.other(), out.clone()));

@@ -24,6 +24,29 @@ fn an_active_open_connects() {
 }
 
 #[test]
+fn what_comes_with_a_syn_ack_is_kept() {
+    let mut script = Script::connect(plain());
+    let _ = script.sent();
+    script.options = mss_option();
+
+    assert_eq!(script.peer(0, 1, SYN_ACK, 5), [". 1+0 ack 6"]);
+    assert_eq!(script.tcp.readable(), 5);
+}
+
+#[test]
+fn an_aborted_connection_keeps_nothing_to_send() {
+    let mut script = Script::open(plain());
+    let _ = script.write(60_000);
+    assert!(script.tcp.unsent() > 0);
+
+    script.tcp.abort();
+
+    assert_eq!(script.tcp.unsent(), 0);
+    assert_eq!(script.sent().len(), 1, "the reset");
+    assert_eq!(script.tcp.next_timeout(), None);
+}
+
+#[test]
 fn a_passive_open_connects_and_takes_data_with_the_ack() {
     let mut script = Script::accept(plain(), mss_option());
     assert_eq!(script.sent(), ["S. 0+0 ack 1"]);
