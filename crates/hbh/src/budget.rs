@@ -23,9 +23,12 @@ use base::time::Time;
 
 use super::rtt::Estimator;
 
-/// Where it starts: several times TCP's first window (RFC 6928). All that waits when a route changes goes at once to a
-/// new neighbour, of which nothing is known.
+/// Where it starts: several times TCP's first window (RFC 6928).
 const START: usize = 64;
+/// What of that may be in flight before anything has arrived, still above TCP's first window: all that waits when a
+/// route changes would go at once to a new neighbour, of which nothing is known. Each delivery opens one packet more, as
+/// in TCP's own slow start (RFC 5681, 3.1), so a flow that starts is never held back.
+const OPEN: usize = 16;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
 const SHARED: Duration = Duration::from_secs(10);
 /// Packets beyond and within the capacity that must have been sent before their losses are compared.
@@ -71,6 +74,8 @@ impl Sample {
 #[derive(Clone, Debug)]
 pub struct Budget {
     size: f64,
+    /// The part of it that may be used so far.
+    open: usize,
     bounds: (f64, f64),
     flying: usize,
     is_starting: bool,
@@ -147,6 +152,7 @@ impl Budget {
     pub fn new((least, most): (u16, u16)) -> Self {
         Self {
             size: START.clamp(least.into(), most.max(least).into()) as f64,
+            open: OPEN.max(least.into()),
             bounds: (least.into(), most.into()),
             flying: 0,
             is_starting: true,
@@ -182,7 +188,7 @@ impl Budget {
     /// Packets that may be in flight.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
     pub fn size(&self) -> usize {
-        self.size as usize
+        (self.size as usize).min(self.open)
     }
 
     /// Whether nothing more may be sent.
@@ -192,7 +198,7 @@ impl Budget {
 
     /// It held a packet back.
     pub fn handle_full(&mut self) {
-        self.was_full = true;
+        self.was_full |= self.open >= START;
     }
 
     /// A packet is sent, which will be counted as in flight; returns what to remember, and whether to ask for an
@@ -224,6 +230,7 @@ impl Budget {
     pub fn handle_delivered(&mut self, now: Time, count: u32, sample: Sample, path: &Estimator) {
         self.delivered += u64::from(count);
         self.delivered_at = now;
+        self.open = self.open.saturating_add(count as usize);
         let shortest = path.shortest().unwrap_or_default();
         // Acknowledgements that come together are no faster path.
         let elapsed = now.since(sample.delivered_at).max(shortest).as_secs_f64();
@@ -417,6 +424,19 @@ mod tests {
         node.budget.handle_full();
         node.round(2 * START, SHORT * 3, (0, 0));
         assert!(node.budget.size() <= 2 * START * 3 / 2, "a queue ends the start");
+    }
+
+    #[test]
+    fn before_anything_has_arrived_few_packets_go_and_each_arrival_opens_one_more() {
+        let mut node = Node::new(BOUNDS);
+        assert_eq!(node.budget.size(), OPEN);
+
+        node.budget.handle_full();
+        node.round(10, SHORT, (0, 0));
+        assert_eq!(node.budget.size(), OPEN + 10);
+        node.round(26, SHORT, (0, 0));
+        node.round(52, SHORT, (0, 0));
+        assert_eq!(node.budget.size(), START, "what was not open yet was no limit");
     }
 
     #[test]

@@ -188,6 +188,11 @@ impl PeerPath {
         was_silent
     }
 
+    /// Whether no acknowledgement has come from it yet.
+    pub fn is_unheard(&self) -> bool {
+        self.heard_since.is_none()
+    }
+
     /// Whether a packet that was taken at this time waited for the neighbour to be heard.
     pub fn kept_waiting(&self, taken_at: Time) -> bool {
         self.heard_since.is_none_or(|since| taken_at < since)

@@ -238,7 +238,7 @@ impl Relay {
         }
     }
 
-    /// Forgets a neighbour and hands back its unacknowledged packets, so that the packets can take another way: oldest
+    /// Forgets a neighbour and hands back its unacknowledged packets of use, so that the packets can take another way: oldest
     /// first, one call of `orphan` for each packet, with the peer that brought the packet.
     pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Option<Peer>)) {
         self.reroute(peer, |_, _| true, orphan);
@@ -259,8 +259,9 @@ impl Relay {
 
     /// Takes packets back from `peer`, for a route that changed.
     ///
-    /// `orphan` gets, oldest first, the unacknowledged packets of each flow that `is_moved` selects; `is_moved` and
-    /// `orphan` both get the peer, if any, that brought the flow.
+    /// `orphan` gets, oldest first, the unacknowledged packets of each flow that `is_moved` selects, but no segment that
+    /// has arrived and no acknowledgement that a later one replaces; `is_moved` and `orphan` both get the peer, if any,
+    /// that brought the flow.
     pub fn reroute(
         &mut self,
         peer: Peer,
@@ -268,13 +269,28 @@ impl Relay {
         mut orphan: impl FnMut(&[u8], Option<Peer>),
     ) {
         for flow in self.flows_to(peer) {
-            self.change((peer, flow), |sender, _, _, pool| {
+            let acknowledged = self.acknowledged((peer, flow));
+            let useless = self.change((peer, flow), |sender, _, config, pool| {
                 let from = sender.upstream().map(|(from, _)| from);
-                if sender.held() > 0 && is_moved(&sender.key(), from) {
-                    sender.take_back(pool, |packet| orphan(&packet.octets, from));
+                if sender.held() == 0 || !is_moved(&sender.key(), from) {
+                    return 0;
                 }
+                sender.take_back(acknowledged, (config, pool), |packet| {
+                    orphan(&packet.octets, from);
+                })
             });
+            self.stats.sent.packets_useless += useless.unwrap_or(0);
         }
+    }
+
+    /// The highest acknowledgement that the other direction of a connection has brought here.
+    fn acknowledged(&self, flow: (Peer, FlowId)) -> Option<u32> {
+        let key = self.senders.get(&flow)?.key().reversed();
+        let reverse = self.peers.keys().filter_map(|&peer| {
+            let flow = *self.flows.get(&(peer, key))?;
+            self.senders.get(&(peer, flow))
+        });
+        reverse.max_by_key(|sender| sender.used_at())?.newest_ack()
     }
 
     /// The flows to a peer.
@@ -618,9 +634,9 @@ impl Relay {
         for peer in peers {
             for key in [key, key.reversed()] {
                 let Some(&flow) = self.flows.get(&(peer, key)) else { continue };
-                let discarded = self.change((peer, flow), |sender, _, _, pool| {
+                let discarded = self.change((peer, flow), |sender, _, config, pool| {
                     let before = sender.held();
-                    sender.take_back(pool, |_| {});
+                    sender.take_back(None, (config, pool), |_| {});
                     before - sender.held()
                 });
                 self.stats.sent.packets_reset += discarded.unwrap_or(0) as u64;

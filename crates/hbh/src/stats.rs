@@ -44,6 +44,9 @@ base::counters! {
             pub packets_thinned: counter(packets);
             /// Packets discarded: their connection was reset.
             pub packets_reset: counter(packets);
+            /// Packets not handed to another neighbour: segments that TCP has acknowledged, and acknowledgements of TCP
+            /// that a later one replaces.
+            pub packets_useless: counter(packets);
             /// Packets given up on after R retries.
             pub packets_abandoned: counter(packets);
             /// HAMs received.

@@ -27,7 +27,7 @@ use proptest::prelude::*;
 use self::line::{A, B, C, DELAY, Fate, Line, SLOT, Sent, peer_config, quiet, roomy};
 use self::packets::{
     ACK, FIN, RST, SYN, acknowledgement, datagram, long_datagram, number_acknowledged, number_of,
-    segment, seq_of,
+    reversed, segment, seq_of,
 };
 use self::scripted::{Answered, Arrivals, data};
 use super::*;

@@ -88,6 +88,17 @@ impl Course {
         self.newest.is_some_and(|(_, end)| end == tcp.seq)
     }
 
+    /// The highest acknowledgement.
+    pub fn newest_ack(&self) -> Option<u32> {
+        self.newest_ack
+    }
+
+    /// Whether `ack`, an acknowledgement of this direction, says that the segment has arrived. It says nothing of a
+    /// connection whose segments it is beyond.
+    pub fn has_arrived(&self, tcp: Peek, ack: u32) -> bool {
+        self.newest.is_some_and(|(_, end)| !is_after(ack, end)) && !is_after(tcp.end(), ack)
+    }
+
     /// Whether a later segment acknowledges more.
     pub fn is_superseded(&self, tcp: Peek) -> bool {
         self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))

@@ -68,6 +68,8 @@ pub struct Sender {
     since_request: u8,
     /// Silences in a row.
     expiries: u8,
+    /// When the peer was last heard to have taken anything, or the last silence ended.
+    heard_at: Time,
     layout: Layout,
     /// Repairs that may still arrive.
     repairs: VecDeque<SentRepair>,
@@ -243,6 +245,7 @@ impl Sender {
             last_packet: now,
             since_request: 0,
             expiries: 0,
+            heard_at: now,
             layout: config.profile.layout(),
             repairs: VecDeque::new(),
             repeats: VecDeque::new(),
@@ -413,9 +416,10 @@ impl Sender {
                 }
             }
         }
-        // Nothing new goes to a peer that may not be there, while something old asks for it.
-        let is_probing = is_silent && self.flight.flying + self.flight.lost > 0;
-        let Some(first) = self.queue.front().filter(|_| !is_probing) else { return Turn::Nothing };
+        let Some(first) = self.queue.front() else { return Turn::Nothing };
+        if self.waits_to_hear(is_silent, first, config) {
+            return Turn::Nothing;
+        }
         let span = match config.profile {
             Profile::Default => self.layout.span(),
             Profile::Paper => config.fixed_window(),
@@ -428,6 +432,19 @@ impl Sender {
             (true, Profile::Default) => Turn::Blocked,
             (true, Profile::Paper) => Turn::Nothing,
         }
+    }
+
+    /// Whether nothing new goes to a peer that may not be there: something old asks for it.
+    ///
+    /// After a first silence this holds only for many packets, which would fill the radio's queue: what the radio sends
+    /// to a neighbour that has gone takes longest.
+    fn waits_to_hear(&self, is_silent: bool, first: &Packet, config: &Config) -> bool {
+        let outstanding = self.flight.flying + self.flight.lost;
+        let is_burst = config.profile == Profile::Default
+            && self.expiries > 0
+            && outstanding > MOST_UNHEARD
+            && !first.is_pure_ack();
+        outstanding > 0 && (is_silent || is_burst)
     }
 
     /// Whether the link has lost a packet. What a congested peer left with us is no more urgent than new packets, and the
@@ -661,16 +678,47 @@ impl Sender {
         (octets / each.max(1.0)) as usize
     }
 
-    /// Hands every packet back, oldest first, and forgets it.
-    pub fn take_back(&mut self, pool: &mut Pool, mut take: impl FnMut(&Packet)) {
-        self.flight.take_back(|packet| {
-            take(&packet);
+    /// Hands back every packet that is of use to another neighbour, oldest first, and forgets all.
+    ///
+    /// `acknowledged` is the highest acknowledgement that the other direction of the connection brought here. A segment
+    /// before it has arrived: only the neighbour's own acknowledgement is missing. And of TCP's acknowledgements the
+    /// newest says all. Returns how many were of no use.
+    pub fn take_back(
+        &mut self,
+        acknowledged: Option<u32>,
+        (config, pool): (&Config, &mut Pool),
+        mut take: impl FnMut(&Packet),
+    ) -> u64 {
+        let course = &self.course;
+        let tcp_of = |packet: &Packet| packet.tcp.filter(|_| config.profile == Profile::Default);
+        let is_useless = |packet: &Packet| {
+            tcp_of(packet).is_some_and(|tcp| {
+                if packet.is_pure_ack() {
+                    course.is_superseded(tcp)
+                } else {
+                    acknowledged.is_some_and(|ack| course.has_arrived(tcp, ack))
+                }
+            })
+        };
+        let mut useless = 0;
+        let mut hand_back = |packet: Packet| {
+            if is_useless(&packet) {
+                useless += 1;
+            } else {
+                take(&packet);
+            }
             pool.give(packet.octets);
-        });
+        };
+        self.flight.take_back(&mut hand_back);
         while let Some(packet) = self.queue.pop() {
-            take(&packet);
-            pool.give(packet.octets);
+            hand_back(packet);
         }
+        useless
+    }
+
+    /// The highest acknowledgement of the connection's other direction.
+    pub fn newest_ack(&self) -> Option<u32> {
+        self.course.newest_ack()
     }
 
     /// The flying packet at `index` is to be sent again, or given up.
@@ -784,6 +832,7 @@ impl Sender {
         }
         if learned.delivered > 0 || arrived.is_some() {
             self.expiries = 0;
+            self.heard_at = now;
         }
         if let Some(arrived) = arrived {
             let round_trip = peer.rtt().mean().unwrap_or_default();
@@ -953,6 +1002,8 @@ impl Sender {
 const REORDERING_MEMORY: Duration = Duration::from_secs(10);
 /// How many packets are sent after a first silence.
 const PROBES: u8 = 4;
+/// More outstanding packets than these wait for the answer to the probes.
+const MOST_UNHEARD: usize = 8;
 /// Each silence lasts longer than the one before, this many times.
 const BACKOFFS: u8 = 3;
 
@@ -993,7 +1044,7 @@ impl Sender {
                 probes -= usize::from(matches!(self.flight.slots[index].state, State::Lost(_)));
             }
         }
-        self.last_sent = now;
+        (self.last_sent, self.heard_at) = (now, now);
         self.repairs.clear();
         self.flight.slide();
         true
@@ -1070,7 +1121,7 @@ impl Sender {
                 let usual = rtt.timeout(backoffs)
                     + if self.expiries == 0 { self.flight.allowance(rtt) } else { Duration::ZERO }
                     + peer.longest_ack_wait(config);
-                Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
+                Some(self.waits_since() + usual.min(self.probe_interval(peer, config)))
             }
             Profile::Paper => self
                 .flight
@@ -1084,6 +1135,12 @@ impl Sender {
 }
 
 impl Sender {
+    /// Since when an answer is waited for. What goes on being sent to a peer that says nothing does not put that off.
+    fn waits_since(&self) -> Time {
+        let oldest = self.flight.slots.front().map_or(self.last_sent, Slot::sent_at);
+        self.last_sent.min(oldest.max(self.heard_at))
+    }
+
     /// How long to wait for the first acknowledgement ever.
     ///
     /// While nobody knows how long it takes, a packet goes out twice in the first second.
@@ -1100,6 +1157,8 @@ impl Sender {
     }
 }
 
+/// Octets of a packet that goes out at most twice, unasked, to a peer that has not answered yet.
+const LONG: usize = 500;
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
@@ -1199,7 +1258,9 @@ impl Sender {
     /// as several packets would be, because losses come in runs.
     fn copies(&self, peer: &PeerPath, config: &Config) -> u8 {
         let probes = if self.expiries == 0 { 1 } else { self.probes() };
-        peer.copies(config).max(probes)
+        let copies = peer.copies(config).max(probes);
+        // Long packets cost too much to be sent many times to a peer that may not even be there.
+        if peer.is_unheard() && self.flight.longest > LONG { copies.min(2) } else { copies }
     }
 
     fn is_ack(&self, index: usize) -> bool {

@@ -55,3 +55,11 @@ pub fn acknowledgement(number: u32) -> Vec<u8> {
 pub fn number_acknowledged(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }
+
+/// The same segment in the other direction.
+pub fn reversed(segment: &[u8]) -> Vec<u8> {
+    let mut packet = segment.to_vec();
+    packet[12..20].rotate_left(4);
+    packet[20..24].rotate_left(2);
+    packet
+}

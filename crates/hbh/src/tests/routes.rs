@@ -57,3 +57,39 @@ fn a_neighbour_that_restarts_is_spoken_to_again() {
         }
     }
 }
+
+#[test]
+fn what_tcp_has_acknowledged_takes_no_other_way_unless_that_cannot_be() {
+    for (acknowledged, expected) in [(200, &[200][..]), (301, &[0, 100, 200])] {
+        let mut pair = Line::pair(quiet(Profile::Default));
+        for number in 0..3 {
+            pair.give(&segment(number * 100, 100, ACK));
+        }
+        pair.give(&reversed(&acknowledgement(acknowledged)));
+
+        let mut orphans = Vec::new();
+        let is_forwards = |flow: &base::ip::FlowKey, _| flow.source_port == 1;
+        pair.relays[A].reroute(Peer(1), is_forwards, |packet, _| orphans.push(seq_of(packet)));
+
+        assert_eq!(orphans, expected, "{acknowledged}");
+        let useless = pair.relays[A].stats().sent.packets_useless;
+        assert_eq!(useless, 3 - expected.len() as u64);
+    }
+}
+
+#[test]
+fn of_acknowledgements_only_the_newest_take_another_way() {
+    for (profile, expected) in
+        [(Profile::Default, &[300, 300][..]), (Profile::Paper, &[100, 200, 300, 300])]
+    {
+        let mut pair = Line::pair(quiet(profile));
+        for number in [100, 200, 300, 300] {
+            pair.give(&acknowledgement(number));
+        }
+
+        let mut orphans = Vec::new();
+        pair.relays[A].remove_peer(Peer(1), |packet, _| orphans.push(number_acknowledged(packet)));
+
+        assert_eq!(orphans, expected, "{profile:?}");
+    }
+}

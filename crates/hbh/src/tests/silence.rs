@@ -45,7 +45,7 @@ fn only_one_flow_asks_a_silent_peer() {
 #[test]
 fn after_a_silence_four_packets_go_out_again_and_then_eight() {
     // A lone packet as often as several, where idle time is used.
-    for (flying, config) in [(1, Config::new(Profile::Default)), (20, quiet(Profile::Default))] {
+    for (flying, config) in [(1, Config::new(Profile::Default)), (10, quiet(Profile::Default))] {
         let mut pair = Line::pair(config);
         for number in 0..4 {
             pair.give(&segment(number * 100, 100, 0));
@@ -103,4 +103,56 @@ fn what_several_flows_notice_at_once_is_one_silence() {
 
     // A peer taken to be away would be asked by one packet.
     assert!(pair.sent - sent >= 20, "{}", pair.sent - sent);
+}
+
+#[test]
+fn a_flow_that_goes_on_sending_to_a_neighbour_that_has_gone_stops_soon() {
+    let mut pair = Line::pair(roomy());
+    for number in 0..4 {
+        pair.give(&segment(number * 100, 100, ACK));
+        pair.run(|_| Fate::ARRIVES);
+    }
+
+    let sent = pair.sent;
+    for number in 4..204 {
+        pair.give(&segment(number * 100, 100, ACK));
+        pair.run_for(SLOT, |_| Fate::LOST);
+    }
+
+    assert!(pair.sent - sent < 100, "{}", pair.sent - sent);
+}
+
+#[test]
+fn behind_many_packets_that_nobody_answers_only_acknowledgements_go_out() {
+    let mut pair = Line::pair(roomy());
+    for number in 0..20 {
+        pair.give(&segment(number * 100, 100, ACK));
+    }
+    pair.run_for(Duration::from_secs(2), |_| Fate::LOST);
+
+    let goes = |pair: &mut Line, packet: &[u8]| {
+        let number = pair.relays[A].stats().sent;
+        pair.give(packet);
+        pair.run_for(SLOT, |_| Fate::LOST);
+        let sent = pair.relays[A].stats().sent;
+        sent.data_sent - sent.data_repeated > number.data_sent - number.data_repeated
+    };
+
+    assert!(goes(&mut pair, &acknowledgement(100)));
+    assert!(!goes(&mut pair, &segment(2_000, 100, ACK)));
+}
+
+#[test]
+fn of_a_long_packet_a_neighbour_that_has_not_answered_gets_one_copy_before_a_silence() {
+    for (len, is_often) in [(1_000, false), (100, true)] {
+        let mut pair = Line::pair(Config::new(Profile::Default));
+        let report = LinkReport { arrived: 4, lost: 4, round_trip: Some(4 * SLOT) };
+        pair.relays[A].handle_link_report(Peer(1), report);
+        pair.give(&segment(0, len, ACK));
+
+        pair.run_for(Duration::from_millis(100), |_| Fate::LOST);
+
+        let copies = pair.relays[A].stats().sent.data_spare;
+        assert_eq!(copies > 1, is_often, "{len}: {copies}");
+    }
 }
