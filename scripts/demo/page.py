@@ -1,6 +1,7 @@
-"""Writes one page about a run of ./demo, with its pictures in it: page.py FOLDER TOLD PART...
+"""Writes one page about a run of ./demo, with its pictures in it: page.py FOLDER TOLD WORLD PART...
 
-TOLD has a file `told-PART` for each part: the description in its first line, then the table as it was printed.
+WORLD is `real` where programs ran, else `simulated`. TOLD has a file `told-PART` for each part: the description in its
+first line, then the table as it was printed.
 """
 
 import html
@@ -8,6 +9,12 @@ import pathlib
 import re
 import sys
 
+INTRODUCTION = {
+    "real": "Unmodified programs over bad networks, first plainly, then with Trackway, on this machine. Real programs are never "
+    "timed twice the same.",
+    "simulated": "Bad networks in the simulator, first plainly, then with Trackway. The same run gives the same figures.",
+}
+SIMULATED = "`trackway sim run` with the protocols that the gateway runs, too; `sudo ./demo` runs real programs."
 TITLES = {
     "hbh": "Radios that lose packets: HBH",
     "nc": "Two sites and a bad link: the coded tunnel",
@@ -58,34 +65,34 @@ td.group { color: var(--dim); padding-top: .6rem; } a { color: inherit; }
 
 
 def main():
-    out, told, parts = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    out, told, world, parts = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
     sections = []
     for part in parts:
         file = told / f"told-{part}"
         if file.exists():
-            sections.append(section(out, part, file.read_text()))
+            sections.append(section(out, world, part, file.read_text()))
     page = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Trackway: what the demo measured</title><style>{STYLE}</style>
 <h1>Trackway: what the demo measured</h1>
-<p>Unmodified programs over bad networks, first plainly, then with Trackway, on this machine. Real programs are never
-timed twice the same.</p>
+<p>{INTRODUCTION[world]}</p>
 {"".join(sections)}
 </html>
 """
     (out / "index.html").write_text(page)
 
 
-def section(out, part, text):
+def section(out, world, part, text):
     description, _, table = text.partition("\n\n")
-    code = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(RUN[part]))
+    run = f"{RUN[part]} Again: `sudo ./demo {part}`" if world == "real" else SIMULATED
+    code = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(run))
     return f"""<section id="{part}">
 <h2>{TITLES[part]}</h2>
 <p>{html.escape(" ".join(description.split()))}</p>
 {bars(table)}
 {rows(table, out)}
 {pictures(out, part)}
-<p><b>What was run.</b> {code} Again: <code>sudo ./demo {part}</code></p>
+<p><b>What was run.</b> {code}</p>
 <p><b>What it means.</b> {html.escape(MEANING[part])}</p>
 </section>
 """

@@ -97,11 +97,18 @@ fn pages_fit_a_telephone() {
     fs::write(folder.join("told-hbh"), table).unwrap();
     run(
         "python3",
-        &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/demo/page.py"), ".", ".", "hbh"],
+        &[
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/demo/page.py"),
+            ".",
+            ".",
+            "simulated",
+            "hbh",
+        ],
     );
     let [report, demo] =
         ["report/report.html", "index.html"].map(|it| fs::read_to_string(folder.join(it)).unwrap());
     fs::remove_dir_all(&folder).unwrap();
+    assert!(!demo.contains("Unmodified programs") && demo.contains("simulator"), "{demo}");
 
     let pages = [("animation", page_of("manet-chain5")), ("report", report), ("demo", demo)];
     for (name, page) in pages {
