@@ -40,230 +40,77 @@ pub struct Kind {
 
 const AT_ONCE: Duration = Duration::ZERO;
 const LATER: Duration = Duration::from_secs(1);
+/// Programs that start again are back by then.
+const RESTARTED: Duration = Duration::from_secs(3);
 
-/// A service of the gateway does not run.
-pub static SERVICE: Kind = Kind {
-    code: "service-down",
-    severity: Severity::High,
-    meaning: "A service has failed, or waits for something of this host, and is started again.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// An interface cannot be used.
-pub static INTERFACE: Kind = Kind {
-    code: "interface-missing",
-    severity: Severity::High,
-    meaning: "An interface is missing, down, or without an address: it is waited for.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// Something of ours cannot be put into the kernel.
-pub static MISSING: Kind = Kind {
-    code: "route-missing",
-    severity: Severity::High,
-    meaning: "An address, route or rule of ours is not in the kernel, and cannot be put back.",
-    follows: &[],
-    delay: LATER,
-};
-/// A route of another program has come.
-pub static DISPLACED: Kind = Kind {
-    code: "route-displaced",
-    severity: Severity::Low,
-    meaning: "Another program has added a route to a network of ours: ours stands aside, and comes first.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// Others change what is ours again and again.
-pub static CONTESTED: Kind = Kind {
-    code: "contested",
-    severity: Severity::Medium,
-    meaning: "Another program changes what is ours again and again: it is put back now and then.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// Another program uses numbers of ours.
-pub static CLASH: Kind = Kind {
-    code: "numbers-clash",
-    severity: Severity::Medium,
-    meaning: "Another program uses a table, a priority of rules, a protocol number or a mark of ours.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// A rule of another program comes before ours.
-pub static OVERRULED: Kind = Kind {
-    code: "rule-overruled",
-    severity: Severity::High,
-    meaning: "A rule of another program leads packets elsewhere that belong to a service.",
-    follows: &["route-missing", "service-down", "interface-missing"],
-    delay: LATER,
-};
-/// Longer routes of other programs cover a network.
-pub static COVERED: Kind = Kind {
-    code: "route-covered",
-    severity: Severity::High,
-    meaning: "Longer routes of other programs lead all of a network of ours elsewhere.",
-    follows: &[],
-    delay: LATER,
-};
-/// A table that drops packets in clear is missing.
-pub static UNFENCED: Kind = Kind {
-    code: "not-kept-out",
-    severity: Severity::High,
-    meaning: "Packets that come or leave in clear, and must not, are not dropped.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// A setting of the kernel cannot be changed.
-pub static SETTING: Kind = Kind {
-    code: "setting-refused",
-    severity: Severity::Medium,
-    meaning: "A setting of the kernel is not as services need it, and cannot be changed.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// Another node has our address.
-pub static DISPUTED: Kind = Kind {
-    code: "address-disputed",
-    severity: Severity::Medium,
-    meaning: "Another node of the MANET has an address of this node too, or somebody forges it.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// A network that this node offers to others cannot be reached from it.
-pub static UPLINK: Kind = Kind {
-    code: "uplink-down",
-    severity: Severity::Medium,
-    meaning: "No link that is up leads to a network attached to this node: it is not announced.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// No connection can be accepted.
-pub static DEAF: Kind = Kind {
-    code: "descriptors-exhausted",
-    severity: Severity::High,
-    meaning: "Connections are not accepted: the process has no descriptors or memory left.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-/// An address or socket to listen at is gone.
-pub static LISTEN: Kind = Kind {
-    code: "listen-address-gone",
-    severity: Severity::High,
-    meaning: "An address or socket that a service listens at is gone: nobody reaches it there.",
-    follows: &["interface-missing"],
-    delay: LATER,
-};
+/// Declares kinds: name, code, severity, delay, codes of causes, and meaning.
+macro_rules! kinds {
+    ($($name:ident = $code:literal, $severity:ident, $delay:ident $(, $follows:literal)*: $meaning:literal;)*) => {
+        $(
+            #[doc = $meaning]
+            pub static $name: Kind = Kind {
+                code: $code,
+                severity: Severity::$severity,
+                meaning: $meaning,
+                follows: &[$($follows),*],
+                delay: $delay,
+            };
+        )*
+        /// All kinds.
+        pub static KINDS: &[&Kind] = &[$(&$name),*];
+    };
+}
 
-/// One version of IP goes through the tunnel, and the other beside it.
-pub static BESIDE: Kind = Kind {
-    code: "leaves-in-clear",
-    severity: Severity::High,
-    meaning: "Peers have everything of one version of IP, and the other leaves in clear.",
-    follows: &[],
-    delay: AT_ONCE,
-};
-
-/// Packets of hosts behind the gateway are not forwarded.
-pub static FORWARDING: Kind = Kind {
-    code: "forwarding",
-    severity: Severity::Medium,
-    meaning: "Packets of other hosts are not forwarded.",
-    follows: &[],
-    delay: LATER,
-};
-/// A firewall is in the way.
-pub static FIREWALL: Kind = Kind {
-    code: "firewall",
-    severity: Severity::Medium,
-    meaning: "Another firewall drops what services carry.",
-    follows: &[],
-    delay: LATER,
-};
-/// A firewall checks the way back.
-pub static REVERSE_PATH: Kind = Kind {
-    code: "reverse-path",
-    severity: Severity::Medium,
-    meaning: "A firewall drops packets whose answers go another way.",
-    follows: &[],
-    delay: LATER,
-};
-/// A peer cannot be reached.
-pub static NO_ROUTE: Kind = Kind {
-    code: "no-route",
-    severity: Severity::Medium,
-    meaning: "No route leads to a peer or a server.",
-    follows: &["interface-missing", "listen-address-gone"],
-    delay: LATER,
-};
-/// A further path to a peer cannot be used.
-pub static PATH: Kind = Kind {
-    code: "path-waiting",
-    severity: Severity::Medium,
-    meaning: "A further path to a peer waits for an interface, an address or a route.",
-    follows: &[],
-    delay: LATER,
-};
-/// The name of a peer has no address.
-pub static NAME: Kind = Kind {
-    code: "name-unknown",
-    severity: Severity::Medium,
-    meaning: "The name of a peer has no address, or nobody says which: it is asked for again.",
-    follows: &["no-route"],
-    delay: LATER,
-};
-/// Somebody who is needed does not answer.
-pub static SILENT: Kind = Kind {
-    code: "no-answer",
-    severity: Severity::Medium,
-    meaning: "A node, modem or gateway that a service needs refuses or is silent.",
-    follows: &["no-route"],
-    // Programs that start again are back by then.
-    delay: Duration::from_secs(3),
-};
-/// Packets are dropped that a service should carry.
-pub static DROPPED: Kind = Kind {
-    code: "dropped-in-clear",
-    severity: Severity::Medium,
-    meaning: "Packets that a service should carry came past it, and are dropped.",
-    follows: &["rule-overruled", "route-missing", "service-down"],
-    delay: AT_ONCE,
-};
-/// An interface is too small.
-pub static MTU: Kind = Kind {
-    code: "mtu",
-    severity: Severity::Medium,
-    meaning: "An interface takes shorter packets than it should.",
-    follows: &[],
-    delay: LATER,
-};
-
-/// All kinds.
-pub static KINDS: [&Kind; 24] = [
-    &SERVICE,
-    &INTERFACE,
-    &MISSING,
-    &DISPLACED,
-    &CONTESTED,
-    &CLASH,
-    &OVERRULED,
-    &COVERED,
-    &UNFENCED,
-    &SETTING,
-    &DISPUTED,
-    &UPLINK,
-    &DEAF,
-    &LISTEN,
-    &BESIDE,
-    &FORWARDING,
-    &FIREWALL,
-    &REVERSE_PATH,
-    &NO_ROUTE,
-    &PATH,
-    &NAME,
-    &SILENT,
-    &DROPPED,
-    &MTU,
-];
+kinds! {
+    SERVICE = "service-down", High, AT_ONCE:
+        "A service has failed, or waits for something of this host, and is started again.";
+    INTERFACE = "interface-missing", High, AT_ONCE:
+        "An interface is missing, down, or without an address: it is waited for.";
+    MISSING = "route-missing", High, LATER:
+        "An address, route or rule of ours is not in the kernel, and cannot be put back.";
+    DISPLACED = "route-displaced", Low, AT_ONCE:
+        "Another program has added a route to a network of ours: ours stands aside, and comes first.";
+    CONTESTED = "contested", Medium, AT_ONCE:
+        "Another program changes what is ours again and again: it is put back now and then.";
+    CLASH = "numbers-clash", Medium, AT_ONCE:
+        "Another program uses a table, a priority of rules, a protocol number or a mark of ours.";
+    OVERRULED = "rule-overruled", High, LATER, "route-missing", "service-down", "interface-missing":
+        "A rule of another program leads packets elsewhere that belong to a service.";
+    COVERED = "route-covered", High, LATER:
+        "Longer routes of other programs lead all of a network of ours elsewhere.";
+    UNFENCED = "not-kept-out", High, AT_ONCE:
+        "Packets that come or leave in clear, and must not, are not dropped.";
+    SETTING = "setting-refused", Medium, AT_ONCE:
+        "A setting of the kernel is not as services need it, and cannot be changed.";
+    DISPUTED = "address-disputed", Medium, AT_ONCE:
+        "Another node of the MANET has an address of this node too, or somebody forges it.";
+    UPLINK = "uplink-down", Medium, AT_ONCE:
+        "No link that is up leads to a network attached to this node: it is not announced.";
+    DEAF = "descriptors-exhausted", High, AT_ONCE:
+        "Connections are not accepted: the process has no descriptors or memory left.";
+    LISTEN = "listen-address-gone", High, LATER, "interface-missing":
+        "An address or socket that a service listens at is gone: nobody reaches it there.";
+    BESIDE = "leaves-in-clear", High, AT_ONCE:
+        "Peers have everything of one version of IP, and the other leaves in clear.";
+    FORWARDING = "forwarding", Medium, LATER:
+        "Packets of other hosts are not forwarded.";
+    FIREWALL = "firewall", Medium, LATER:
+        "Another firewall drops what services carry.";
+    REVERSE_PATH = "reverse-path", Medium, LATER:
+        "A firewall drops packets whose answers go another way.";
+    NO_ROUTE = "no-route", Medium, LATER, "interface-missing", "listen-address-gone":
+        "No route leads to a peer or a server.";
+    PATH = "path-waiting", Medium, LATER:
+        "A further path to a peer waits for an interface, an address or a route.";
+    NAME = "name-unknown", Medium, LATER, "no-route":
+        "The name of a peer has no address, or nobody says which: it is asked for again.";
+    SILENT = "no-answer", Medium, RESTARTED, "no-route":
+        "A node, modem or gateway that a service needs refuses or is silent.";
+    DROPPED = "dropped-in-clear", Medium, AT_ONCE, "rule-overruled", "route-missing", "service-down":
+        "Packets that a service should carry came past it, and are dropped.";
+    MTU = "mtu", Medium, LATER:
+        "An interface takes shorter packets than it should.";
+}
 
 /// A deviation on this host, with its details for an operator.
 #[derive(Clone, Debug, Eq, PartialEq)]

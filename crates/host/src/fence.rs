@@ -54,10 +54,6 @@ const UNDROPPED: &str = "packets that come in clear in the name of peers are not
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
-const NFT_MSG_GETTABLE: u16 = 1;
-const NFT_MSG_DELTABLE: u16 = 2;
-const NFT_MSG_GETCHAIN: u16 = 4;
-const NFT_MSG_GETRULE: u16 = 7;
 const NFTA_TABLE_FLAGS: u16 = 2;
 const NFTA_CHAIN_NAME: u16 = 3;
 const NFTA_CHAIN_HOOK: u16 = 4;
@@ -68,10 +64,10 @@ const NFTA_RULE_EXPRESSIONS: u16 = 4;
 
 /// Which parts of a table are compared: the message that asks for each kind of content, and the attributes. Both handle
 /// and expressions of a rule count: a replaced rule keeps its handle, and a rule made again may have the same expressions.
-const CONTENT: [(u16, &[u16]); 3] = [
-    (NFT_MSG_GETTABLE, &[NFTA_TABLE_FLAGS]),
-    (NFT_MSG_GETCHAIN, &[NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY]),
-    (NFT_MSG_GETRULE, &[NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_EXPRESSIONS]),
+const CONTENT: [(i32, &[u16]); 3] = [
+    (libc::NFT_MSG_GETTABLE, &[NFTA_TABLE_FLAGS]),
+    (libc::NFT_MSG_GETCHAIN, &[NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY]),
+    (libc::NFT_MSG_GETRULE, &[NFTA_RULE_CHAIN, NFTA_RULE_HANDLE, NFTA_RULE_EXPRESSIONS]),
 ];
 
 /// What a service's table holds besides the counter of dropped packets.
@@ -272,7 +268,7 @@ impl Fence {
 
     /// Packets that were dropped, by counter.
     pub(crate) fn counted(&self) -> BTreeMap<String, u64> {
-        let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
+        let counters = nft::counters(self.table).unwrap_or_default();
         let since = |(name, count, _): (String, u64, u64)| {
             let before = self.dropped_before.get(&name).copied().unwrap_or(0);
             (name, count.saturating_sub(before))
@@ -337,7 +333,7 @@ impl Fence {
         let Some(Ok(seal)) = self.content.as_ref().map(|content| self.seal(content)) else {
             return false;
         };
-        let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
+        let counters = nft::counters(self.table).unwrap_or_default();
         counters.iter().any(|(name, ..)| *name == seal)
     }
 
@@ -415,8 +411,7 @@ pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
 
 /// Removes a table; returns whether there was one.
 fn remove(table: &str) -> io::Result<bool> {
-    let question =
-        about(table, Request::get(nft::kind(NFT_MSG_GETTABLE), &nft::fixed(libc::NFPROTO_INET)));
+    let question = nft::about(table, Request::get(nft::kind(libc::NFT_MSG_GETTABLE), &nft::INET));
     let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
         // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
@@ -435,20 +430,14 @@ fn remove(table: &str) -> io::Result<bool> {
 }
 
 fn order_removal(netlink: &mut Netlink, table: &str) -> io::Result<()> {
-    let order =
-        about(table, Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET)));
-    netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &order)
-}
-
-fn about(table: &str, request: Request) -> Request {
-    request.with(nft::NFTA_TABLE, format!("{table}\0").as_bytes())
+    let order = Request::set(nft::kind(libc::NFT_MSG_DELTABLE), 0, &nft::INET);
+    netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &nft::about(table, order))
 }
 
 /// The content of a table that a message asks for, with the values of some attributes of each part.
-fn content(table: &str, what: u16, kinds: &[u16]) -> io::Result<Vec<Vec<Vec<u8>>>> {
+fn content(table: &str, what: i32, kinds: &[u16]) -> io::Result<Vec<Vec<Vec<u8>>>> {
     let name = format!("{table}\0");
-    let request = Request::dump(nft::kind(what), &nft::fixed(libc::NFPROTO_INET))
-        .with(nft::NFTA_TABLE, name.as_bytes());
+    let request = nft::about(table, Request::dump(nft::kind(what), &nft::INET));
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
         let attributes = || message.attributes(nft::FIXED);

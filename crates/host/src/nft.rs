@@ -36,10 +36,6 @@ const REST: Duration = Duration::from_millis(100);
 /// Most restarts at once after others have ended our program, and the interval of further restarts.
 const STARTS: u32 = 10;
 const START_INTERVAL: Duration = Duration::from_secs(6);
-const NFT_MSG_NEWSETELEM: u16 = 12;
-const NFT_MSG_GETSETELEM: u16 = 13;
-const NFT_MSG_NEWOBJ: u16 = 18;
-const NFT_MSG_GETOBJ: u16 = 19;
 const NFT_OBJECT_COUNTER: u32 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
@@ -105,12 +101,10 @@ pub fn interfaces<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
 }
 
 /// The networks of a version of IP that are contained in no other one: `nft` takes no address twice in a set.
-pub(crate) fn widest<'n>(
-    networks: impl IntoIterator<Item = &'n Prefix>,
-    is_v4: bool,
-) -> Vec<Prefix> {
+#[must_use]
+pub fn widest<'n>(networks: impl IntoIterator<Item = &'n Prefix>, is_v4: bool) -> Vec<Prefix> {
     let its = networks.into_iter().filter(|it| it.address().is_ipv4() == is_v4);
-    let mut sorted: Vec<Prefix> = its.copied().collect();
+    let mut sorted: Vec<Prefix> = its.map(Prefix::network).collect();
     // The order puts each network behind the networks that contain it.
     sorted.sort_unstable_by_key(|it| (it.address(), it.bits()));
     let mut widest: Vec<Prefix> = Vec::new();
@@ -143,20 +137,37 @@ fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
         })
 }
 
-/// The process that owns a table.
+/// A table of ours that goes with us, however we end. If others end the `nft` process, a new one makes the table again.
 #[derive(Debug)]
-pub struct Nft {
+pub struct Owned {
+    family: &'static str,
+    needs: &'static str,
     process: Child,
     orders: ChildStdin,
     complaints: ChildStderr,
+    /// Restarts at once after others have ended the program.
+    starts: Budget,
 }
 
-impl Nft {
+/// News of a table.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Told {
+    /// The program complains.
+    Complaints(String),
+    /// The program had ended, and the table with it: another program has made it again.
+    MadeAgain,
+}
+
+impl Owned {
     /// Makes the table of a family by carrying out all orders, or none.
     ///
     /// # Errors
     /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
-    pub fn start(family: &str, orders: &[String], needs: &str) -> anyhow::Result<Self> {
+    pub fn start(
+        family: &'static str,
+        orders: &[String],
+        needs: &'static str,
+    ) -> anyhow::Result<Self> {
         let mut process = spawn(&["-i"])?;
         let (Some(input), Some(complaints)) = (process.stdin.take(), process.stderr.take()) else {
             bail!("no pipe to `nft`");
@@ -164,29 +175,61 @@ impl Nft {
         for pipe in [input.as_fd(), complaints.as_fd()] {
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("pipe to `nft`")?;
         }
-        let mut nft = Self { process, orders: input, complaints };
-        nft.change(family, orders, needs)?;
-        Ok(nft)
+        let starts = Budget::new(Time::ZERO, STARTS, START_INTERVAL);
+        let mut owned = Self { family, needs, process, orders: input, complaints, starts };
+        owned.change(orders, None)?;
+        Ok(owned)
     }
 
-    /// Changes the table by carrying out all orders or none, and waits for the result; arguments as for
-    /// [`Self::start`].
+    /// Changes the table by carrying out all orders or none, and waits for the result. `needs` as for [`Self::start`], if
+    /// these orders need something else.
     ///
     /// # Errors
     /// When `nft` has ended or refuses.
-    pub fn change(&mut self, family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
-        self.order(orders)?;
+    pub fn change(&mut self, orders: &[String], needs: Option<&str>) -> anyhow::Result<()> {
+        self.write(&orders.join("; "))?;
         self.write(MARKER)?;
         let said = self.listen_for(MARKER)?;
-        ensure!(!said.contains("rror"), "{}", explain(&said, family, needs));
+        let needs = needs.unwrap_or(self.needs);
+        ensure!(!said.contains("rror"), "{}", explain(&said, self.family, needs));
         Ok(())
     }
 
-    /// The output of `nft` since the last call: only complaints.
+    /// Gives orders without waiting; errors appear among the complaints of `nft`. A program that takes no orders is ended,
+    /// and [`Self::handle_ready`] makes the table again.
+    pub fn order(&mut self, orders: &[String]) {
+        if let Err(why) = self.write(&orders.join("; ")) {
+            debug!(why = %format!("{why:#}"), "`nft` takes no orders, and is ended");
+            self.end();
+        }
+    }
+
+    /// Takes complaints of the program. If it has ended, makes the table by the orders `whole`.
     ///
     /// # Errors
-    /// When `nft` has ended.
-    pub fn complaints(&mut self) -> anyhow::Result<String> {
+    /// When the table cannot be made again, or its program ends again and again.
+    pub fn handle_ready(
+        &mut self,
+        now: Time,
+        whole: impl FnOnce() -> Vec<String>,
+    ) -> anyhow::Result<Told> {
+        let why = match self.complaints() {
+            Ok(complaints) => return Ok(Told::Complaints(complaints)),
+            Err(why) => why,
+        };
+        if !self.starts.spend(now) {
+            return Err(why.context("again and again"));
+        }
+        self.end();
+        let mut again = Self::start(self.family, &whole(), self.needs)?;
+        again.starts = self.starts;
+        *self = again;
+        warn!(why = %format!("{why:#}"), family = self.family, "the table is made again");
+        Ok(Told::MadeAgain)
+    }
+
+    /// The output of `nft` since the last call: only complaints. An error if it has ended.
+    fn complaints(&mut self) -> anyhow::Result<String> {
         let mut said = Vec::new();
         let mut buffer = [0; 4096];
         loop {
@@ -199,14 +242,6 @@ impl Nft {
             }
         }
         Ok(String::from_utf8_lossy(&said).into_owned())
-    }
-
-    /// Gives orders without waiting; errors appear among the complaints of `nft`.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn order(&mut self, orders: &[String]) -> anyhow::Result<()> {
-        self.write(&orders.join("; "))
     }
 
     fn write(&mut self, line: &str) -> anyhow::Result<()> {
@@ -250,9 +285,7 @@ impl Nft {
         said.truncate(start);
         Ok(said)
     }
-}
 
-impl Nft {
     /// Ends the program at once, and the table with it.
     fn end(&mut self) {
         let _ = self.process.kill();
@@ -260,13 +293,13 @@ impl Nft {
     }
 }
 
-impl AsFd for Nft {
+impl AsFd for Owned {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.complaints.as_fd()
     }
 }
 
-impl Drop for Nft {
+impl Drop for Owned {
     fn drop(&mut self) {
         // The table goes when the process ends: after the wait, no table is left behind us.
         let _ = self.orders.write_all(b"quit\n");
@@ -277,87 +310,7 @@ impl Drop for Nft {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A table of ours that goes with us, however we end. If others end the `nft` process, a new one makes the table again.
-#[derive(Debug)]
-pub struct Owned {
-    family: &'static str,
-    needs: &'static str,
-    nft: Nft,
-    /// Restarts at once after others have ended the program.
-    starts: Budget,
-}
-
-/// News of a table.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Told {
-    /// The program complains.
-    Complaints(String),
-    /// The program had ended, and the table with it: another program has made it again.
-    MadeAgain,
-}
-
-impl Owned {
-    /// Makes the table of a family by carrying out all orders, or none.
-    ///
-    /// # Errors
-    /// As [`Nft::start`].
-    pub fn start(
-        family: &'static str,
-        orders: &[String],
-        needs: &'static str,
-    ) -> anyhow::Result<Self> {
-        let nft = Nft::start(family, orders, needs)?;
-        Ok(Self { family, needs, nft, starts: Budget::new(Time::ZERO, STARTS, START_INTERVAL) })
-    }
-
-    /// As [`Nft::change`].
-    ///
-    /// # Errors
-    /// As [`Nft::change`].
-    pub fn change(&mut self, orders: &[String], needs: Option<&str>) -> anyhow::Result<()> {
-        self.nft.change(self.family, orders, needs.unwrap_or(self.needs))
-    }
-
-    /// Gives orders without waiting. A program that takes no orders is ended, and [`Self::handle_ready`] makes the
-    /// table again.
-    pub fn order(&mut self, orders: &[String]) {
-        if let Err(why) = self.nft.order(orders) {
-            debug!(why = %format!("{why:#}"), "`nft` takes no orders, and is ended");
-            self.nft.end();
-        }
-    }
-
-    /// Takes complaints of the program. If it has ended, makes the table by the orders `whole`.
-    ///
-    /// # Errors
-    /// When the table cannot be made again, or its program ends again and again.
-    pub fn handle_ready(
-        &mut self,
-        now: Time,
-        whole: impl FnOnce() -> Vec<String>,
-    ) -> anyhow::Result<Told> {
-        let why = match self.nft.complaints() {
-            Ok(complaints) => return Ok(Told::Complaints(complaints)),
-            Err(why) => why,
-        };
-        if !self.starts.spend(now) {
-            return Err(why.context("again and again"));
-        }
-        self.nft.end();
-        self.nft = Nft::start(self.family, &whole(), self.needs)?;
-        warn!(why = %format!("{why:#}"), family = self.family, "the table is made again");
-        Ok(Told::MadeAgain)
-    }
-}
-
-impl AsFd for Owned {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.nft.as_fd()
+        self.end();
     }
 }
 
@@ -418,40 +371,33 @@ impl TableChanges {
 /// Octets of `struct nfgenmsg`.
 pub(crate) const FIXED: usize = 4;
 
-/// `struct nfgenmsg` of a family, `NFPROTO_…`: with a version, and a number that is not used.
-pub(crate) fn fixed(family: i32) -> [u8; FIXED] {
-    [u8::try_from(family).unwrap_or_default(), 0, 0, 0]
+/// `struct nfgenmsg` of the family `inet`: with a version, and a number that is not used.
+pub(crate) const INET: [u8; FIXED] = [1, 0, 0, 0];
+
+/// Names the table that a request is about.
+pub(crate) fn about(table: &str, request: Request) -> Request {
+    request.with(NFTA_TABLE, format!("{table}\0").as_bytes())
 }
 
 /// The type of a message to nftables, `NFT_MSG_…`.
-pub(crate) fn kind(message: u16) -> u16 {
-    u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | message
+pub(crate) fn kind(message: i32) -> u16 {
+    u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8 | message).unwrap_or_default()
 }
 
-/// The counters of our table in a family, in the form of [`counters_of`].
+/// The counters of a table of the family `inet`: name, packets and octets of each.
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
-    counters_of(TABLE, family)
-}
-
-/// The counters of a table in a family, `NFPROTO_…`: name, packets and octets of each.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64)>> {
-    let fixed = fixed(family);
-    let request = Request::dump(kind(NFT_MSG_GETOBJ), &fixed)
-        .with(NFTA_TABLE, format!("{table}\0").as_bytes())
+pub fn counters(table: &str) -> io::Result<Vec<(String, u64, u64)>> {
+    let request = about(table, Request::dump(kind(libc::NFT_MSG_GETOBJ), &INET))
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
         let find = |kind| move |(its, value): (u16, _)| (its == kind).then_some(value);
-        let Some(name) = message.attributes(fixed.len()).find_map(find(NFTA_OBJ_NAME)) else {
+        let Some(name) = message.attributes(FIXED).find_map(find(NFTA_OBJ_NAME)) else {
             return;
         };
-        let Some(data) = message.attributes(fixed.len()).find_map(find(NFTA_OBJ_DATA)) else {
+        let Some(data) = message.attributes(FIXED).find_map(find(NFTA_OBJ_DATA)) else {
             return;
         };
         let number = |kind| {
@@ -470,8 +416,7 @@ pub fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64
 /// When the kernel does not take it.
 pub(crate) fn add_counter(table: &str, name: &str) -> io::Result<()> {
     let flags = u16::try_from(libc::NLM_F_CREATE).unwrap_or_default();
-    let request = Request::set(kind(NFT_MSG_NEWOBJ), flags, &fixed(libc::NFPROTO_INET))
-        .with(NFTA_TABLE, format!("{table}\0").as_bytes())
+    let request = about(table, Request::set(kind(libc::NFT_MSG_NEWOBJ), flags, &INET))
         .with(NFTA_OBJ_NAME, format!("{name}\0").as_bytes())
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes())
         .with(NFTA_OBJ_DATA, &[]);
@@ -489,16 +434,12 @@ const ELEMENTS: usize = 500;
 /// When the kernel does not tell or take them.
 pub(crate) fn copy_elements(set: &str, from: &str, to: &str) -> io::Result<()> {
     let name = format!("{set}\0");
-    let of = |request: Request, table: &str| {
-        let request = request.with(NFTA_TABLE, format!("{table}\0").as_bytes());
-        request.with(NFTA_SET_ELEM_LIST_SET, name.as_bytes())
-    };
-    let fixed = fixed(libc::NFPROTO_INET);
+    let of = |request, table| about(table, request).with(NFTA_SET_ELEM_LIST_SET, name.as_bytes());
     let its = |wanted: u16| move |(kind, _): &(u16, &[u8])| *kind == wanted;
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-    let all = of(Request::dump(kind(NFT_MSG_GETSETELEM), &fixed), from);
+    let all = of(Request::dump(kind(libc::NFT_MSG_GETSETELEM), &INET), from);
     let found = netlink.dump(&all, |message, found| {
-        let lists = message.attributes(fixed.len()).filter(its(NFTA_SET_ELEM_LIST_ELEMENTS));
+        let lists = message.attributes(FIXED).filter(its(NFTA_SET_ELEM_LIST_ELEMENTS));
         let elements = lists.flat_map(|(_, list)| netlink::attributes(list));
         let keys =
             elements.filter_map(|(_, it)| netlink::attributes(it).find(its(NFTA_SET_ELEM_KEY)));
@@ -515,7 +456,7 @@ pub(crate) fn copy_elements(set: &str, from: &str, to: &str) -> io::Result<()> {
         };
         let list: Vec<u8> = keys.iter().flat_map(element).collect();
         let flags = u16::try_from(libc::NLM_F_CREATE).unwrap_or_default();
-        let order = of(Request::set(kind(NFT_MSG_NEWSETELEM), flags, &fixed), to);
+        let order = of(Request::set(kind(libc::NFT_MSG_NEWSETELEM), flags, &INET), to);
         let order = order.with(NFTA_SET_ELEM_LIST_ELEMENTS | NESTED, &list);
         netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &order)?;
     }

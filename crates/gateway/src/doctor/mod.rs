@@ -144,7 +144,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
 pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
     let finding = |fault: &Value| {
         let code = fault.get("code")?.as_str()?;
-        let kind = host::fault::KINDS.into_iter().find(|kind| kind.code == code)?;
+        let kind = host::fault::KINDS.iter().copied().find(|kind| kind.code == code)?;
         let said = fault.get("said")?.as_str()?;
         // The text of a fault begins with the state, as that of a finding does. An examination by the gateway may be
         // older than this one.
@@ -782,8 +782,8 @@ mod tests {
         // A code of faults is the fault itself, and no other kind of the same name.
         for kind in KINDS {
             assert!(kind.meaning.ends_with('.'), "{}", kind.code);
-            let mut faults = host::fault::KINDS.into_iter().filter(|fault| fault.code == kind.code);
-            assert!(faults.all(|fault| std::ptr::eq(fault, kind)), "{}", kind.code);
+            let mut faults = host::fault::KINDS.iter().filter(|fault| fault.code == kind.code);
+            assert!(faults.all(|fault| std::ptr::eq(*fault, kind)), "{}", kind.code);
         }
     }
 }

@@ -23,7 +23,6 @@ use std::sync::Arc;
 use base::time::Time;
 use host::nft::{self, Told};
 use host::{Kept, Observer, Owner};
-use nix::libc;
 use rules::Counters;
 use tracing::warn;
 
@@ -94,7 +93,7 @@ impl Diversion {
     /// # Errors
     /// When the kernel does not tell.
     pub(crate) fn blocked(&self) -> io::Result<Vec<(String, Counters)>> {
-        let counted = nft::counters(libc::NFPROTO_INET)?.into_iter();
+        let counted = nft::counters(nft::TABLE)?.into_iter();
         Ok(counted
             .filter_map(|(name, packets, octets)| {
                 let name = name.strip_prefix(plan::COUNTER)?.to_owned();

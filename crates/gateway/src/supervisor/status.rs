@@ -58,7 +58,7 @@ impl Status {
         events: Vec<Event>,
     ) -> Self {
         let mut samples: Vec<_> = services.iter().flat_map(slot::Status::samples).collect();
-        samples.extend(KINDS.map(|kind| sample(kind, &faults)));
+        samples.extend(KINDS.iter().map(|kind| sample(kind, &faults)));
         let shown = |Fault { kind, said, peer, is_finding }| {
             let severity = kind.severity.name();
             Shown { code: kind.code, severity, said: without_numbers(&said), peer, is_finding }

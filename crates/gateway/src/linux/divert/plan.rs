@@ -27,7 +27,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::ip::{Prefix, protocol};
 use host::beside::Carried;
 use host::fence::{Content, DROP};
-use host::nft::{TABLE, interfaces, listed};
+use host::nft::{self, TABLE, interfaces, listed};
 use host::numbers::Mark;
 use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
@@ -302,23 +302,11 @@ impl Plan {
 
     /// Which packets go to a far network.
     fn far(&self, version: &Version) -> String {
-        let own: Vec<&Prefix> =
-            self.networks.iter().filter(|network| version.has(network)).collect();
-        if own.iter().any(|network| network.bits() == 0) {
+        let widest = nft::widest(&self.networks, version.address.is_ipv4());
+        if widest.iter().any(|network| network.bits() == 0) {
             return format!("meta nfproto {}", version.family);
         }
-        // The kernel takes no network twice.
-        let is_in = |network: &Prefix, other: &Prefix| {
-            other.contains(network.network().address()) && other.bits() < network.bits()
-        };
-        let mut widest: Vec<Prefix> = own
-            .iter()
-            .filter(|network| !own.iter().any(|other| is_in(network, other)))
-            .map(|network| network.network())
-            .collect();
-        widest.sort_unstable();
-        widest.dedup();
-        format!("{} daddr {{ {} }}", version.name, listed(&widest))
+        format!("{} daddr {{ {} }}", version.name, listed(widest))
     }
 
     /// What decides, for each version and hook.
