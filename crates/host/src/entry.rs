@@ -13,6 +13,7 @@ use nix::libc;
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::{Mark, Numbers};
+use crate::others::Chosen;
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
@@ -28,21 +29,15 @@ const LOOPBACK: u32 = 1;
 /// `RT_TABLE_MAIN`, as the value of an attribute.
 const MAIN: u32 = 254;
 
+pub(crate) const RTAX_MTU: u16 = 2;
+
 // linux/fib_rules.h
-pub(crate) const FRA_DST: u16 = 1;
-pub(crate) const FRA_SRC: u16 = 2;
-pub(crate) const FRA_IIFNAME: u16 = 3;
-const FRA_PRIORITY: u16 = 6;
+pub(crate) const FRA_PRIORITY: u16 = 6;
 pub(crate) const FRA_FWMARK: u16 = 10;
-const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
-const FRA_TABLE: u16 = 15;
+pub(crate) const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+pub(crate) const FRA_TABLE: u16 = 15;
 pub(crate) const FRA_FWMASK: u16 = 16;
-const FRA_OIFNAME: u16 = 17;
-pub(crate) const FRA_UID_RANGE: u16 = 20;
-const FRA_PROTOCOL: u16 = 21;
-pub(crate) const FRA_IP_PROTO: u16 = 22;
-pub(crate) const FRA_SPORT_RANGE: u16 = 23;
-pub(crate) const FRA_DPORT_RANGE: u16 = 24;
+pub(crate) const FRA_PROTOCOL: u16 = 21;
 const FR_ACT_TO_TBL: u8 = 1;
 pub(crate) const FIB_RULE_INVERT: u32 = 2;
 
@@ -336,10 +331,9 @@ impl Entry {
 
     /// The route or rule in a message of the kernel, if it belongs to this service.
     pub(crate) fn parse(owner: Owner, message: Message<'_>) -> Option<Self> {
-        match message.kind {
-            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Found::parse(message)?.entry(owner),
-            libc::RTM_NEWRULE | libc::RTM_DELRULE => parse_rule(owner, message),
-            _ => None,
+        match Found::parse(message) {
+            Some(route) => route.entry(owner),
+            None => Chosen::parse(message)?.entry(owner),
         }
     }
 }
@@ -383,7 +377,7 @@ impl Table {
         }
     }
 
-    fn of(number: u32) -> Self {
+    pub(crate) fn of(number: u32) -> Self {
         if number == MAIN { Self::Main } else { Self::Own(number) }
     }
 }
@@ -410,19 +404,20 @@ pub(crate) struct Found {
     pub(crate) source: Option<IpAddr>,
     /// The kernel omits an IPv4 metric of 0.
     pub(crate) metric: u32,
+    /// The configured MTU.
+    pub(crate) mtu: Option<u32>,
 }
 
 impl Found {
     /// The route in a message.
     pub(crate) fn parse(message: Message<'_>) -> Option<Self> {
         let fixed = message.fixed::<FIXED>()?;
-        let nowhere: IpAddr = match i32::from(fixed[0]) {
-            libc::AF_INET => Ipv4Addr::UNSPECIFIED.into(),
-            libc::AF_INET6 => Ipv6Addr::UNSPECIFIED.into(),
-            _ => return None,
-        };
-        let (mut to, mut table) = (nowhere, u32::from(fixed[4]));
+        if !matches!(message.kind, libc::RTM_NEWROUTE | libc::RTM_DELROUTE) {
+            return None;
+        }
+        let (mut to, mut table) = (everything(is_v6(fixed[0])?).address(), u32::from(fixed[4]));
         let (mut device, mut via, mut source, mut metric) = (None, None, None, 0);
+        let mut mtu = None;
         for (kind, value) in message.attributes(FIXED) {
             match kind {
                 libc::RTA_DST => to = netlink::address(value)?,
@@ -431,12 +426,17 @@ impl Found {
                 libc::RTA_GATEWAY => via = netlink::address(value),
                 libc::RTA_PREFSRC => source = netlink::address(value),
                 libc::RTA_PRIORITY => metric = netlink::number(value)?,
+                libc::RTA_METRICS => {
+                    let is_mtu = |(kind, _): &(u16, &[u8])| *kind == RTAX_MTU;
+                    let its = netlink::attributes(value).find(is_mtu);
+                    mtu = its.and_then(|(_, value)| netlink::number(value));
+                }
                 _ => {}
             }
         }
         let to = Prefix::new(to, fixed[1]).ok()?;
         let (protocol, kind) = (fixed[5], fixed[7]);
-        Some(Self { to, table: Table::of(table), protocol, kind, device, via, source, metric })
+        Some(Self { to, table: Table::of(table), protocol, kind, device, via, source, metric, mtu })
     }
 
     /// The entry of this service that the route stands for, if any.
@@ -482,61 +482,6 @@ impl fmt::Display for Found {
         }
         Ok(())
     }
-}
-
-/// The priority and the protocol number of a rule.
-pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
-    let (mut priority, mut protocol) = (0, libc::RTPROT_UNSPEC);
-    for (kind, value) in message.attributes(FIXED) {
-        match kind {
-            FRA_PRIORITY => priority = netlink::number(value)?,
-            FRA_PROTOCOL => protocol = *value.first()?,
-            _ => {}
-        }
-    }
-    matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE).then_some((priority, protocol))
-}
-
-fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
-    let fixed = message.fixed::<FIXED>()?;
-    let is_v6 = match i32::from(fixed[0]) {
-        libc::AF_INET => false,
-        libc::AF_INET6 => true,
-        _ => return None,
-    };
-    let (mut priority, mut table) = (0, u32::from(fixed[4]));
-    let (mut mark, mut mask) = (0, u32::MAX);
-    let (mut longer, mut is_ours) = (None, false);
-    for (kind, value) in message.attributes(FIXED) {
-        match kind {
-            FRA_PRIORITY => priority = netlink::number(value)?,
-            FRA_TABLE => table = netlink::number(value)?,
-            FRA_FWMARK => mark = netlink::number(value)?,
-            FRA_FWMASK => mask = netlink::number(value)?,
-            FRA_SUPPRESS_PREFIXLEN => {
-                longer = netlink::number(value).and_then(|bits| u8::try_from(bits).ok());
-            }
-            FRA_PROTOCOL => is_ours = value == [owner.protocol()],
-            // Conditions that no rule of ours has.
-            FRA_SRC | FRA_IIFNAME | FRA_OIFNAME | FRA_UID_RANGE | FRA_IP_PROTO
-            | FRA_SPORT_RANGE | FRA_DPORT_RANGE => return None,
-            _ => {}
-        }
-    }
-    // Networks and type of service.
-    if fixed[1..4] != [0; 3] {
-        return None;
-    }
-    let [.., f0, f1, f2, f3] = *fixed;
-    let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;
-    let rule = match longer {
-        Some(bits) => Rule::Longer(bits),
-        // No rule of ours is for all packets.
-        None if mark == 0 => return None,
-        None if is_inverted => Rule::Unmarked(Table::of(table)),
-        None => Rule::Marked { mark, mask, table: Table::of(table) },
-    };
-    is_ours.then_some(Entry::Rule { is_v6, priority, rule })
 }
 
 /// The MTU that a message reports of a device; `None` for other messages.
@@ -592,6 +537,15 @@ pub(crate) fn or_no_table<T>(found: io::Result<Vec<T>>) -> io::Result<Vec<T>> {
     match found {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
         found => found,
+    }
+}
+
+/// Whether an address family of the kernel is IPv6's; none for other families than both of IP.
+pub(crate) fn is_v6(family: u8) -> Option<bool> {
+    match i32::from(family) {
+        libc::AF_INET => Some(false),
+        libc::AF_INET6 => Some(true),
+        _ => None,
     }
 }
 

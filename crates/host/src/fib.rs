@@ -18,7 +18,7 @@ use base::ip::Prefix;
 use nix::libc;
 use tracing::debug;
 
-use crate::entry::{self, Table};
+use crate::entry::{self, FIXED, RTAX_MTU, Table};
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::Numbers;
 
@@ -27,7 +27,6 @@ fn protocol() -> u8 {
     Numbers::chosen().protocols
 }
 
-const FIXED: usize = 12;
 /// The next hop is on the link whatever the addresses say.
 const ONLINK: u32 = 4;
 /// The next hop's link is gone, or has no carrier.
@@ -412,43 +411,17 @@ fn request(
     request
 }
 
-const RTAX_MTU: u16 = 2;
-
 /// An IPv4 route in the main table, and its protocol number.
 fn parse(message: Message<'_>) -> Option<(u8, Found)> {
-    let fixed = message.fixed::<FIXED>()?;
-    let is_route = matches!(message.kind, libc::RTM_NEWROUTE | libc::RTM_DELROUTE);
-    if !is_route
-        || fixed[0] != netlink::family(Ipv4Addr::UNSPECIFIED.into())
-        || fixed[4] != libc::RT_TABLE_MAIN
-    {
-        return None;
-    }
-    let v4 = |value| match netlink::address(value) {
-        Some(IpAddr::V4(address)) => Some(address),
-        _ => None,
+    let route = entry::Found::parse(message).filter(|it| it.table == Table::Main)?;
+    let v4 = |address| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
     };
-    // The kernel omits the destination of a default route, and a metric of 0.
-    let mut target = Target { address: Ipv4Addr::UNSPECIFIED, bits: fixed[1], metric: 0 };
-    let mut hop = Hop { interface: 0, via: None, mtu: None };
-    let mut source = None;
-    for (kind, value) in message.attributes(FIXED) {
-        match kind {
-            libc::RTA_DST => target.address = v4(value)?,
-            libc::RTA_OIF => hop.interface = netlink::number(value)?,
-            libc::RTA_GATEWAY => hop.via = v4(value),
-            libc::RTA_PRIORITY => target.metric = netlink::number(value)?,
-            libc::RTA_PREFSRC => source = v4(value),
-            libc::RTA_METRICS => {
-                let is_mtu = |(kind, _): &(u16, &[u8])| *kind == RTAX_MTU;
-                hop.mtu = netlink::attributes(value)
-                    .find(is_mtu)
-                    .and_then(|(_, value)| netlink::number(value));
-            }
-            _ => {}
-        }
-    }
-    Some((fixed[5], Found { target, hop, source }))
+    let interface = route.device.unwrap_or_default();
+    let hop = Hop { interface, via: route.via.and_then(v4), mtu: route.mtu };
+    let target = Target::new(route.to, route.metric)?;
+    Some((route.protocol, Found { target, hop, source: route.source.and_then(v4) }))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rules of other programs, and a packet that each of them is for: such rules may lead packets past ours.
+//! Reads the kernel's rules; and finds a packet for each rule of other programs, which may lead packets past ours.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,14 +10,23 @@ use nix::libc;
 use nix::net::if_::if_nametoindex;
 
 use crate::entry::{
-    FIB_RULE_INVERT, FIXED, FRA_DPORT_RANGE, FRA_DST, FRA_FWMARK, FRA_FWMASK, FRA_IIFNAME,
-    FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_SRC, FRA_UID_RANGE, Owner, everything, family, priority,
+    Entry, FIB_RULE_INVERT, FIXED, FRA_FWMARK, FRA_FWMASK, FRA_PRIORITY, FRA_PROTOCOL,
+    FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, Owner, Rule, Table, everything, family, is_v6,
 };
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::MAIN_PRIORITY;
 use crate::routes::{NextHop, Packets, Routes};
 
+// linux/fib_rules.h
+const FRA_DST: u16 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
+const FRA_OIFNAME: u16 = 17;
+const FRA_UID_RANGE: u16 = 20;
+const FRA_IP_PROTO: u16 = 22;
+const FRA_SPORT_RANGE: u16 = 23;
+const FRA_DPORT_RANGE: u16 = 24;
 /// Actions of rules that refuse packets: `FR_ACT_BLACKHOLE`, `FR_ACT_UNREACHABLE` and `FR_ACT_PROHIBIT`
 /// (`linux/fib_rules.h`).
 const REFUSALS: [u8; 3] = [6, 7, 8];
@@ -27,11 +36,19 @@ const LOOPBACK: &str = "lo";
 /// the host changes.
 const PAUSE: u32 = 50;
 
-/// A rule of another program, and the packets that it is for.
+/// A rule in the kernel, of any program, and the packets that it is for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Chosen {
     /// The priority of the rule.
     pub priority: u32,
+    /// The number of the program that made it.
+    pub(crate) protocol: u8,
+    is_v6: bool,
+    table: Table,
+    /// Only routes longer than so many bits count.
+    longer: Option<u32>,
+    /// Whether it is for packets by a certain outgoing interface alone.
+    has_exit: bool,
     /// Whether the rule is for all other packets than described.
     pub is_inverted: bool,
     /// The name of the incoming interface.
@@ -75,19 +92,36 @@ impl Trials {
 /// # Errors
 /// When the kernel does not tell.
 pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+    let rules = rules(netlink, is_v6)?.into_iter();
+    Ok(rules.filter(|it| Owner::of(it.protocol).is_none()).collect())
+}
+
+/// All rules of a version of IP.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
     let mut fixed = [0; FIXED];
     fixed[0] = family(is_v6);
-    netlink.dump(&Request::dump(libc::RTM_GETRULE, &fixed), |message, found| {
-        let of_others = priority(message).filter(|(_, protocol)| Owner::of(*protocol).is_none());
-        found.extend(of_others.and_then(|(priority, _)| Chosen::parse(priority, message)));
-    })
+    let request = Request::dump(libc::RTM_GETRULE, &fixed);
+    netlink.dump(&request, |message, found| found.extend(Chosen::parse(message)))
 }
 
 impl Chosen {
-    fn parse(priority: u32, message: Message<'_>) -> Option<Self> {
-        let &[_, to, from, tos, _, _, _, action, f0, f1, f2, f3] = message.fixed::<FIXED>()?;
+    /// The rule in a message.
+    pub(crate) fn parse(message: Message<'_>) -> Option<Self> {
+        let &[family, to, from, tos, table, _, _, action, f0, f1, f2, f3] =
+            message.fixed::<FIXED>()?;
+        if !matches!(message.kind, libc::RTM_NEWRULE | libc::RTM_DELRULE) {
+            return None;
+        }
         let mut its = Self {
-            priority,
+            priority: 0,
+            protocol: libc::RTPROT_UNSPEC,
+            is_v6: is_v6(family)?,
+            table: Table::of(table.into()),
+            longer: None,
+            has_exit: false,
             is_inverted: u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0,
             came_by: None,
             source: None,
@@ -101,6 +135,14 @@ impl Chosen {
         let network = |value: &[u8], bits: u8| Prefix::new(netlink::address(value)?, bits).ok();
         for (kind, value) in message.attributes(FIXED) {
             match kind {
+                FRA_PRIORITY => its.priority = netlink::number(value)?,
+                FRA_PROTOCOL => its.protocol = *value.first()?,
+                FRA_TABLE => its.table = Table::of(netlink::number(value)?),
+                // All ones without this condition.
+                FRA_SUPPRESS_PREFIXLEN => {
+                    its.longer = netlink::number(value).filter(|bits| *bits != u32::MAX);
+                }
+                FRA_OIFNAME => its.has_exit = true,
                 FRA_DST => its.destination = network(value, to),
                 FRA_SRC => its.source = network(value, from),
                 FRA_IIFNAME => {
@@ -117,6 +159,28 @@ impl Chosen {
             }
         }
         Some(its)
+    }
+
+    /// The entry of this service that the rule stands for, if any: no rule of ours has other conditions than a mark, and
+    /// none is for all packets.
+    pub(crate) fn entry(&self, owner: Owner) -> Option<Entry> {
+        let &Self { is_v6, priority, table, mask, is_inverted, .. } = self;
+        let mark = self.packets.mark;
+        let has_others = self.has_exit
+            || self.came_by.is_some()
+            || self.source.is_some()
+            || self.destination.is_some()
+            || self.packets != Packets { mark, ..Packets::default() };
+        if has_others || self.protocol != owner.protocol() {
+            return None;
+        }
+        let rule = match self.longer {
+            Some(bits) => Rule::Longer(u8::try_from(bits).ok()?),
+            None if mark == 0 => return None,
+            None if is_inverted => Rule::Unmarked(table),
+            None => Rule::Marked { mark, mask, table },
+        };
+        Some(Entry::Rule { is_v6, priority, rule })
     }
 
     /// The destinations for which the rule itself refuses packets, before the main table decides.

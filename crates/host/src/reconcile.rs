@@ -27,13 +27,13 @@ use tracing::{debug, info, warn};
 
 use crate::beside;
 use crate::desired::DeviceRoutes;
-use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
+use crate::entry::{self, Entry, Found, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Content, Fence, Growth};
 use crate::links;
 use crate::netlink::{Message, Netlink, Request};
 use crate::observer::{Interest, Observer, Subscription};
-use crate::others::Trials;
+use crate::others::{self, Chosen, Trials};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
 
@@ -521,10 +521,7 @@ impl Reconciler {
 
     /// Whether a message is about another program's rule with a priority of ours.
     fn has_priority_of(&self, message: Message<'_>) -> bool {
-        let Some((priority, protocol)) = entry::priority(message) else { return false };
-        let is_its =
-            |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
-        Owner::of(protocol).is_none() && self.wanted.iter().any(is_its)
+        Chosen::parse(message).is_some_and(|it| has_priority_of(&it, &self.wanted))
     }
 
     /// Whether the kernel reports that another program's route came to the place of our route, or left the place.
@@ -775,24 +772,16 @@ impl Reconciler {
                 };
                 rivals.extend(self.found(&request, is_its)?);
             }
-            let mut fixed = [0; FIXED];
-            fixed[0] = entry::family(is_v6);
-            let request = Request::dump(libc::RTM_GETRULE, &fixed);
-            let rules = self.netlink.dump(&request, |message, rules| {
-                rules.extend(
-                    entry::priority(message).map(|its| (its, Entry::parse(owner, message))),
-                );
-            });
-            for ((priority, protocol), rule) in rules.or_else(without_family)? {
-                if rule.is_none() && protocol == owner.protocol() {
-                    let said = format!("`ip rule show pref {priority}`");
-                    observed.clash("protocol number", protocol.into(), "protocols", &said);
+            let rules = others::rules(&mut self.netlink, is_v6).or_else(without_family)?;
+            for rule in rules {
+                let said = format!("`ip rule show pref {}`", rule.priority);
+                let entry = rule.entry(owner);
+                if entry.is_none() && rule.protocol == owner.protocol() {
+                    observed.clash("protocol number", rule.protocol.into(), "protocols", &said);
                 }
-                observed.ours.extend(rule);
-                let is_wanted = |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
-                if Owner::of(protocol).is_none() && wanted.iter().any(is_wanted) {
-                    let said = format!("`ip rule show pref {priority}`");
-                    observed.clash("priority", priority, owner.keys().1, &said);
+                observed.ours.extend(entry);
+                if has_priority_of(&rule, wanted) {
+                    observed.clash("priority", rule.priority, owner.keys().1, &said);
                 }
             }
         }
@@ -867,6 +856,13 @@ fn taken(obstacles: BTreeMap<Entry, Found>) -> BTreeMap<Entry, String> {
         )
     };
     obstacles.into_iter().map(|(entry, found)| (entry, why(found))).collect()
+}
+
+/// Whether another program's rule has a priority of ours.
+fn has_priority_of(rule: &Chosen, wanted: &BTreeSet<Entry>) -> bool {
+    let is_its =
+        |it: &Entry| matches!(it, Entry::Rule { priority, .. } if *priority == rule.priority);
+    Owner::of(rule.protocol).is_none() && wanted.iter().any(is_its)
 }
 
 /// All wanted entries.

@@ -6,14 +6,12 @@ use std::{fmt, io};
 use base::ip::{FlowKey, Prefix, protocol};
 use nix::libc;
 
-use crate::entry::{Owner, everything, family, or_no_table};
+use crate::entry::{FIXED, Found, Owner, Table, everything, family, or_no_table};
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
 
-const FIXED: usize = 12;
 /// Asks for the route as configured, without values learnt since (`linux/rtnetlink.h`).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
-const RTAX_MTU: u16 = 2;
 const RTA_VIA: u16 = 18;
 const RTA_UID: u16 = 25;
 const RTA_IP_PROTO: u16 = 27;
@@ -267,7 +265,10 @@ impl Routes {
         let of_link = links::mtu(&mut self.netlink, interface)?;
         let mut of_route = None;
         // Routes to this host itself, and older kernels, have no such answer.
-        let _ = self.netlink.ask(&question(RTM_F_FIB_MATCH), |message| of_route = mtu(message));
+        let _ = self.netlink.ask(&question(RTM_F_FIB_MATCH), |message| {
+            of_route = Found::parse(message).and_then(|it| it.mtu).filter(|mtu| *mtu > 0);
+        });
+        let of_route = of_route.and_then(|mtu| usize::try_from(mtu).ok());
         Ok(of_route.map_or(of_link, |mtu| of_link.min(mtu)))
     }
 
@@ -292,14 +293,10 @@ pub fn refusing(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Prefix>> {
         (fixed[0], fixed[4], fixed[7]) = (family(is_v6), libc::RT_TABLE_MAIN, kind);
         let request = Request::dump(libc::RTM_GETROUTE, &fixed);
         found.extend(or_no_table(netlink.dump(&request, |message, found| {
+            let Some(route) = Found::parse(message) else { return };
             // Older kernels answer with all routes.
-            let Some(&[_, bits, _, _, table, owner, _, its, ..]) = message.fixed::<FIXED>() else {
-                return;
-            };
-            let to = message.attributes(FIXED).find(|(kind, _)| *kind == libc::RTA_DST);
-            let to = to.and_then(|(_, value)| Prefix::new(netlink::address(value)?, bits).ok());
-            let is_asked = its == kind && table == libc::RT_TABLE_MAIN;
-            found.extend(to.filter(|_| is_asked && Owner::of(owner).is_none()));
+            let is_asked = route.kind == kind && route.table == Table::Main;
+            found.extend((is_asked && Owner::of(route.protocol).is_none()).then_some(route.to));
         }))?);
     }
     Ok(found)
@@ -320,13 +317,6 @@ pub fn probes(network: Prefix) -> Vec<IpAddr> {
         }
         first => vec![first],
     }
-}
-
-/// The configured MTU of a route.
-fn mtu(message: Message<'_>) -> Option<usize> {
-    let metrics = message.attributes(FIXED).find(|(kind, _)| *kind == libc::RTA_METRICS)?.1;
-    let (_, value) = netlink::attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU)?;
-    usize::try_from(netlink::number(value)?).ok().filter(|mtu| *mtu > 0)
 }
 
 fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {

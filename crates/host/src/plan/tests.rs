@@ -101,7 +101,17 @@ impl Kernel {
                     Entry::Route { source, .. } => source,
                     _ => None,
                 };
-                let new = Found { to, table, protocol, kind, device, via: None, source, metric };
+                let new = Found {
+                    to,
+                    table,
+                    protocol,
+                    kind,
+                    device,
+                    via: None,
+                    source,
+                    metric,
+                    mtu: None,
+                };
                 if replaces {
                     self.routes.retain(|it| it.place() != new.place());
                 }
@@ -251,7 +261,7 @@ impl Keeper {
 fn route(to: &str, table: Table, metric: u32, protocol: u8) -> Found {
     let to = to.parse().unwrap();
     let (kind, device) = (libc::RTN_UNICAST, Some(OTHER));
-    Found { to, table, protocol, kind, device, via: None, source: None, metric }
+    Found { to, table, protocol, kind, device, via: None, source: None, metric, mtu: None }
 }
 
 fn devices() -> impl Strategy<Value = Vec<DeviceRoutes>> {
@@ -416,6 +426,7 @@ fn what_another_service_of_ours_has_left_is_taken_over_and_others_routes_are_not
         via: None,
         source: None,
         metric,
+        mtu: None,
     };
     let with = |found| Observed { others: vec![found], ..Observed::default() };
 
