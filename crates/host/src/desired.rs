@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use base::ip::Prefix;
 
 use crate::entry::{Entry, Owner, Rule, Table};
+use crate::links::DeviceState;
 use crate::numbers::{Mark, Numbers};
 
 /// Tables of each service.
@@ -92,10 +93,10 @@ impl DeviceRoutes {
     /// The kernel entries for the device.
     pub(crate) fn entries(&self) -> BTreeSet<Entry> {
         let device = self.device;
-        let address = |&prefix: &Prefix| Entry::Address { device, prefix };
-        let mut plan: BTreeSet<_> = self.addresses.iter().map(address).collect();
-        plan.extend([Entry::Up { device }, Entry::Group { device }]);
-        plan.extend(self.mtu.map(|mtu| Entry::Mtu { device, mtu }));
+        let states = self.addresses.iter().copied().map(DeviceState::Address);
+        let states = states.chain([DeviceState::Up, DeviceState::Group]);
+        let states = states.chain(self.mtu.map(DeviceState::Mtu));
+        let mut plan: BTreeSet<_> = states.map(|is| Entry::Device { device, is }).collect();
         // The tunnel's table of default routes is the first; routes of `n` bits stand `n` tables further.
         let Numbers { tables, priorities, .. } = Numbers::chosen();
         let service = u32::from(self.owner.position());
@@ -160,12 +161,7 @@ mod tests {
     }
 
     fn said(wanted: &DeviceRoutes) -> Vec<String> {
-        let is_of_device = |entry: &&Entry| {
-            matches!(
-                entry,
-                Entry::Up { .. } | Entry::Group { .. } | Entry::Mtu { .. } | Entry::Address { .. }
-            )
-        };
+        let is_of_device = |entry: &&Entry| matches!(entry, Entry::Device { .. });
         wanted.entries().iter().filter(|it| !is_of_device(it)).map(ToString::to_string).collect()
     }
 

@@ -10,7 +10,7 @@ use std::{fmt, io};
 use base::ip::Prefix;
 use nix::libc;
 
-use crate::links;
+use crate::links::{self, DeviceState};
 use crate::netlink::{self, Message, Netlink, Request};
 use crate::numbers::{Mark, Numbers};
 use crate::others::Chosen;
@@ -45,29 +45,12 @@ pub(crate) const FIB_RULE_INVERT: u32 = 2;
 /// before routes, and rules that lead packets to a table come last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
-    /// A device of ours is switched on.
-    Up {
+    /// A device of ours is as it is to be.
+    Device {
         /// The number of the device.
         device: u32,
-    },
-    /// A device of ours is in our group of interfaces, which the fence lets pass.
-    Group {
-        /// The number of the device.
-        device: u32,
-    },
-    /// A device of ours has an MTU.
-    Mtu {
-        /// The number of the device.
-        device: u32,
-        /// Octets of the longest packet.
-        mtu: u32,
-    },
-    /// A device of ours has an address, and the network of its prefix.
-    Address {
-        /// The number of the device.
-        device: u32,
-        /// The address and the length of its network's prefix.
-        prefix: Prefix,
+        /// What it is.
+        is: DeviceState,
     },
     /// Packets to a network are refused unless there is a better route.
     Unreachable {
@@ -209,11 +192,7 @@ impl Entry {
                 let all = everything(is_v6);
                 Some((all, table, metric(&all)))
             }
-            Self::Up { .. }
-            | Self::Group { .. }
-            | Self::Mtu { .. }
-            | Self::Address { .. }
-            | Self::Rule { .. } => None,
+            Self::Device { .. } | Self::Rule { .. } => None,
         }
     }
 
@@ -228,11 +207,7 @@ impl Entry {
     /// The device without which the kernel does not take the entry.
     pub(crate) fn device(self) -> Option<u32> {
         match self {
-            Self::Up { device }
-            | Self::Group { device }
-            | Self::Mtu { device, .. }
-            | Self::Address { device, .. }
-            | Self::Route { device, .. } => Some(device),
+            Self::Device { device, .. } | Self::Route { device, .. } => Some(device),
             Self::Here { .. } => Some(LOOPBACK),
             Self::Unreachable { .. } | Self::Rule { .. } => None,
         }
@@ -243,10 +218,7 @@ impl Entry {
         let how = if replaces { libc::NLM_F_REPLACE } else { libc::NLM_F_EXCL };
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
         match self {
-            Self::Up { device } => links::up_request(device),
-            Self::Group { device } => links::group_request(device, links::GROUP),
-            Self::Mtu { device, mtu } => links::mtu_request(device, mtu),
-            Self::Address { device, prefix } => links::address_request(device, prefix),
+            Self::Device { device, is } => is.request(device),
             Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, flags),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
                 self.request(owner, libc::RTM_NEWROUTE, flags)
@@ -257,7 +229,7 @@ impl Entry {
     /// The order that removes the entry; `None` if the entry goes with its device.
     pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
         match self {
-            Self::Up { .. } | Self::Group { .. } | Self::Mtu { .. } | Self::Address { .. } => None,
+            Self::Device { .. } => None,
             Self::Rule { .. } => Some(self.request(owner, libc::RTM_DELRULE, 0)),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
                 Some(self.request(owner, libc::RTM_DELROUTE, 0))
@@ -342,13 +314,14 @@ impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = |is_v6: &bool| if *is_v6 { "IPv6" } else { "IPv4" };
         match self {
-            Self::Up { device } => write!(f, "{} up", links::name(*device)),
-            Self::Group { device } => {
-                write!(f, "group {:#x} of {}", links::GROUP, links::name(*device))
-            }
-            Self::Mtu { device, mtu } => write!(f, "MTU {mtu} of {}", links::name(*device)),
-            Self::Address { device, prefix } => {
-                write!(f, "address {prefix} of {}", links::name(*device))
+            Self::Device { device, is } => {
+                let name = links::name(*device);
+                match is {
+                    DeviceState::Up => write!(f, "{name} up"),
+                    DeviceState::Group => write!(f, "group {:#x} of {name}", links::GROUP),
+                    DeviceState::Mtu(mtu) => write!(f, "MTU {mtu} of {name}"),
+                    DeviceState::Address(prefix) => write!(f, "address {prefix} of {name}"),
+                }
             }
             Self::Unreachable { to, table } => write!(f, "unreachable {to} in table {table}"),
             Self::Here { is_v6, table } => {
@@ -486,7 +459,7 @@ impl fmt::Display for Found {
 
 /// The MTU that a message reports of a device; `None` for other messages.
 pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
-    links::mtu_of(message).map(|(device, mtu)| Entry::Mtu { device, mtu })
+    links::mtu_of(message).map(|(device, mtu)| Entry::Device { device, is: DeviceState::Mtu(mtu) })
 }
 
 /// The state of a device: whether it is switched on and in our group, its MTU and its addresses; nothing if the device
@@ -498,9 +471,9 @@ pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeS
     let mut found = BTreeSet::new();
     let asked = netlink.ask(&links::get_request(device), |message| {
         let is_on = links::up(message).is_some_and(|(_, is_up)| is_up);
-        found.extend(is_on.then_some(Entry::Up { device }));
+        found.extend(is_on.then_some(Entry::Device { device, is: DeviceState::Up }));
         let has_group = links::group_of(message) == Some(links::GROUP);
-        found.extend(has_group.then_some(Entry::Group { device }));
+        found.extend(has_group.then_some(Entry::Device { device, is: DeviceState::Group }));
         found.extend(mtu_entry(message));
     });
     match asked {
@@ -508,7 +481,8 @@ pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeS
         asked => asked?,
     }
     for (_, address, bits) in links::addresses_of(netlink, Some(device))? {
-        found.extend(Prefix::new(address, bits).map(|prefix| Entry::Address { device, prefix }));
+        let prefix = Prefix::new(address, bits);
+        found.extend(prefix.map(|it| Entry::Device { device, is: DeviceState::Address(it) }));
     }
     Ok(found)
 }

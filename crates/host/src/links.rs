@@ -17,19 +17,11 @@ pub const GROUP: u32 = 0x7472_776b;
 const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
-const NUD_INCOMPLETE: u16 = 0x01;
-const NUD_FAILED: u16 = 0x20;
-const NUD_PERMANENT: u16 = 0x80;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 /// Kinds of virtual interfaces that ask for hardware addresses; other kinds have no ARP from the start.
 const ASKING: [&[u8]; 6] = [b"bond", b"bridge", b"macvlan", b"team", b"veth", b"vlan"];
-const NUD_STALE: u16 = 0x04;
-const NUD_NOARP: u16 = 0x40;
 const IFA_F_NODAD: u8 = 0x02;
-/// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
-/// (`linux/rtnetlink.h`).
-pub const RTM_NEWNETCONF: u16 = 80;
 /// Notices that a queueing discipline or a filter of a device is gone.
 pub(crate) const CONTROL_REMOVALS: [u16; 2] = [libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
 
@@ -48,6 +40,52 @@ pub struct LinkState {
     pub is_mute: bool,
     /// Its addresses, IPv4 before IPv6, link-local ones last.
     pub addresses: Vec<IpAddr>,
+}
+
+/// What a device of ours is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum DeviceState {
+    /// Switched on, without ARP.
+    Up,
+    /// In our group of interfaces, which the fence lets pass.
+    Group,
+    /// With an MTU in octets.
+    Mtu(u32),
+    /// With an address, and the network of its prefix.
+    Address(Prefix),
+}
+
+impl DeviceState {
+    /// Makes a device so.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set(self, netlink: &mut Netlink, device: u32) -> io::Result<()> {
+        netlink.ask(&self.request(device), |_| {})
+    }
+
+    pub(crate) fn request(self, device: u32) -> Request {
+        let change = |flags| Request::set(libc::RTM_NEWLINK, 0, &link_fixed(device, flags, flags));
+        match self {
+            Self::Up => change((libc::IFF_UP | libc::IFF_NOARP).cast_unsigned()),
+            Self::Group => change(0).with(libc::IFLA_GROUP, &GROUP.to_ne_bytes()),
+            Self::Mtu(mtu) => change(0).with(libc::IFLA_MTU, &mtu.to_ne_bytes()),
+            Self::Address(prefix) => {
+                let mut fixed = [0; ADDRESS_FIXED];
+                fixed[0] = netlink::family(prefix.address());
+                fixed[1] = prefix.bits();
+                // Nobody else can have an address on a device without neighbours: it may be used at once.
+                fixed[2] = if prefix.address().is_ipv6() { IFA_F_NODAD } else { 0 };
+                fixed[3] = libc::RT_SCOPE_UNIVERSE;
+                fixed[4..].copy_from_slice(&device.to_ne_bytes());
+                let flags =
+                    u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+                Request::set(libc::RTM_NEWADDR, flags, &fixed)
+                    .with_address(libc::IFA_LOCAL, prefix.address())
+                    .with_address(libc::IFA_ADDRESS, prefix.address())
+            }
+        }
+    }
 }
 
 impl LinkState {
@@ -81,18 +119,6 @@ pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
     let mut state = None;
     netlink.ask(&get_request(index), |message| state = parse_link(message))?;
     state.map(|state| state.mtu).ok_or_else(|| io::Error::other("no such interface"))
-}
-
-/// All IPv4 addresses of this host, whatever the interface.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn own_v4_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>> {
-    let v4 = |address| match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    };
-    Ok(own_addresses(netlink)?.into_iter().filter_map(v4).collect())
 }
 
 /// All addresses of this host, whatever the interface.
@@ -154,25 +180,24 @@ fn has_flags(message: Message<'_>, needed: i32) -> Option<(u32, bool)> {
 #[must_use]
 pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
     let &[_, _, _, _, i0, i1, i2, i3, s0, s1, _, _] = message.fixed::<NEIGHBOUR_FIXED>()?;
-    let is_failed = u16::from_ne_bytes([s0, s1]) & NUD_FAILED != 0;
+    let is_failed = u16::from_ne_bytes([s0, s1]) & libc::NUD_FAILED != 0;
     if message.kind != libc::RTM_NEWNEIGH || !is_failed {
         return None;
     }
-    let mut attributes = message.attributes(NEIGHBOUR_FIXED);
-    let (_, address) = attributes.find(|(kind, _)| *kind == libc::NDA_DST)?;
-    Some((u32::from_ne_bytes([i0, i1, i2, i3]), netlink::address(address)?))
+    let address = netlink::address(message.attribute(NEIGHBOUR_FIXED, libc::NDA_DST)?)?;
+    Some((u32::from_ne_bytes([i0, i1, i2, i3]), address))
 }
 
 /// Whether somebody has given the hardware address of a neighbour to the kernel for good.
 #[must_use]
 pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
-    neighbour_state(netlink, index, address) & NUD_PERMANENT != 0
+    neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
 /// Whether the kernel asks, or has asked in vain, for the hardware address of a neighbour.
 #[must_use]
 pub fn is_sought(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
-    neighbour_state(netlink, index, address) & (NUD_INCOMPLETE | NUD_FAILED) != 0
+    neighbour_state(netlink, index, address) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0
 }
 
 /// The state of a neighbour, `NUD_…`; 0 if the kernel knows none.
@@ -207,10 +232,9 @@ pub fn move_neighbour(
         else {
             return;
         };
-        let mut attributes = message.attributes(NEIGHBOUR_FIXED);
-        let has = attributes.find(|(kind, _)| *kind == libc::NDA_LLADDR);
-        let is_set = u16::from_ne_bytes([s0, s1]) & (NUD_PERMANENT | NUD_NOARP) != 0;
-        is_other = !is_set && has.is_some_and(|(_, has)| has != mac.0);
+        let has = message.attribute(NEIGHBOUR_FIXED, libc::NDA_LLADDR);
+        let is_set = u16::from_ne_bytes([s0, s1]) & (libc::NUD_PERMANENT | libc::NUD_NOARP) != 0;
+        is_other = !is_set && has.is_some_and(|has| has != mac.0);
     });
     match asked {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
@@ -220,7 +244,7 @@ pub fn move_neighbour(
         return Ok(());
     }
     let replace = u16::try_from(libc::NLM_F_REPLACE).unwrap_or_default();
-    let request = Request::set(libc::RTM_NEWNEIGH, replace, &fixed(NUD_STALE))
+    let request = Request::set(libc::RTM_NEWNEIGH, replace, &fixed(libc::NUD_STALE))
         .with_address(libc::NDA_DST, address)
         .with(libc::NDA_LLADDR, &mac.0);
     netlink.ask(&request, |_| {})
@@ -245,19 +269,6 @@ pub fn set_mac(netlink: &mut Netlink, index: u32, mac: Mac) -> io::Result<()> {
     netlink.ask(&request, |_| {})
 }
 
-/// Switches an interface of ours on, without ARP.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn bring_up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
-    netlink.ask(&up_request(index), |_| {})
-}
-
-pub(crate) fn up_request(index: u32) -> Request {
-    let flags = u32::from_ne_bytes((libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes());
-    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags))
-}
-
 /// Undoes changes of a device of ours by others: switches the device on, puts it into our group, and restores its
 /// hardware address `mac`, if any. Returns whether anything was undone.
 ///
@@ -276,10 +287,10 @@ pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<b
         set_mac(netlink, index, mac)?;
     }
     if group != Some(GROUP) {
-        set_group(netlink, index, GROUP)?;
+        DeviceState::Group.set(netlink, index)?;
     }
     if !is_on {
-        bring_up(netlink, index)?;
+        DeviceState::Up.set(netlink, index)?;
     }
     Ok(lost.is_some() || group != Some(GROUP) || !is_on)
 }
@@ -317,14 +328,12 @@ pub fn beside(address: IpAddr, bits: u8) -> IpAddr {
 
 /// The group of an interface in a message about it.
 pub(crate) fn group_of(message: Message<'_>) -> Option<u32> {
-    let mut attributes = message.attributes(LINK_FIXED);
-    netlink::number(attributes.find(|(kind, _)| *kind == libc::IFLA_GROUP)?.1)
+    message.attribute(LINK_FIXED, libc::IFLA_GROUP).and_then(netlink::number)
 }
 
 /// The name of an interface in a message about it.
 pub(crate) fn name_of(message: Message<'_>) -> Option<&[u8]> {
-    let mut attributes = message.attributes(LINK_FIXED);
-    attributes.find(|(kind, _)| *kind == libc::IFLA_IFNAME)?.1.strip_suffix(b"\0")
+    message.attribute(LINK_FIXED, libc::IFLA_IFNAME)?.strip_suffix(b"\0")
 }
 
 /// Gives an interface another name. Kernels before Linux 6.2 rename an interface only while it is down: it is down for
@@ -353,52 +362,10 @@ pub fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Result<()> {
     }
 }
 
-/// Puts an interface into a group of interfaces, by its number.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn set_group(netlink: &mut Netlink, index: u32, group: u32) -> io::Result<()> {
-    netlink.ask(&group_request(index, group), |_| {})
-}
-
-pub(crate) fn group_request(index: u32, group: u32) -> Request {
-    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
-        .with(libc::IFLA_GROUP, &group.to_ne_bytes())
-}
-
-/// Sets the octets of an interface's longest IP packet.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> {
-    let mtu = u32::try_from(mtu).map_err(io::Error::other)?;
-    netlink.ask(&mtu_request(index, mtu), |_| {})
-}
-
-pub(crate) fn mtu_request(index: u32, mtu: u32) -> Request {
-    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
-        .with(libc::IFLA_MTU, &mtu.to_ne_bytes())
-}
-
 /// The interface reported by a message, and its MTU; `None` for other messages.
 pub(crate) fn mtu_of(message: Message<'_>) -> Option<(u32, u32)> {
     let state = (message.kind == libc::RTM_NEWLINK).then(|| parse_link(message))??;
     Some((state.index, u32::try_from(state.mtu).ok()?))
-}
-
-/// Gives an interface an address and the network of its prefix.
-pub(crate) fn address_request(index: u32, prefix: Prefix) -> Request {
-    let mut fixed = [0; ADDRESS_FIXED];
-    fixed[0] = netlink::family(prefix.address());
-    fixed[1] = prefix.bits();
-    // Nobody else can have an address on a device without neighbours: it may be used at once.
-    fixed[2] = if prefix.address().is_ipv6() { IFA_F_NODAD } else { 0 };
-    fixed[3] = libc::RT_SCOPE_UNIVERSE;
-    fixed[4..].copy_from_slice(&index.to_ne_bytes());
-    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
-    Request::set(libc::RTM_NEWADDR, flags, &fixed)
-        .with_address(libc::IFA_LOCAL, prefix.address())
-        .with_address(libc::IFA_ADDRESS, prefix.address())
 }
 
 /// The interface, address and prefix length in a message about a new or removed address.
@@ -409,10 +376,8 @@ pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
 
 /// Whether the kernel itself makes the route to the network of a new address.
 pub(crate) fn makes_route(message: Message<'_>) -> bool {
-    let mut attributes = message.attributes(ADDRESS_FIXED);
-    let flags = attributes.find(|(kind, _)| *kind == libc::IFA_FLAGS);
-    let flags = flags.and_then(|(_, value)| netlink::number(value)).unwrap_or_default();
-    flags & libc::IFA_F_NOPREFIXROUTE == 0
+    let flags = message.attribute(ADDRESS_FIXED, libc::IFA_FLAGS).and_then(netlink::number);
+    flags.unwrap_or_default() & libc::IFA_F_NOPREFIXROUTE == 0
 }
 
 /// Asks for an interface.

@@ -22,10 +22,6 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-// linux/rtnetlink.h
-const RTNLGRP_IPV4_NETCONF: u32 = 24;
-const RTNLGRP_IPV6_NETCONF: u32 = 25;
-const RTNLGRP_NEXTHOP: u32 = 32;
 /// `NETLINK_GET_STRICT_CHK`: the kernel filters a dump by the fixed part of the question (Linux 4.20).
 const STRICT: i32 = 12;
 const HEADER: usize = 16;
@@ -186,9 +182,9 @@ impl Monitor {
         let numbered = [
             libc::RTNLGRP_IPV4_RULE,
             libc::RTNLGRP_IPV6_RULE,
-            RTNLGRP_IPV4_NETCONF,
-            RTNLGRP_IPV6_NETCONF,
-            RTNLGRP_NEXTHOP,
+            libc::RTNLGRP_IPV4_NETCONF,
+            libc::RTNLGRP_IPV6_NETCONF,
+            libc::RTNLGRP_NEXTHOP,
         ];
         let numbered = numbered.iter().fold(0, |groups, number| groups | 1 << (number - 1));
         let groups = u32::from_ne_bytes(groups.to_ne_bytes()) | numbered;
@@ -335,6 +331,12 @@ impl<'a> Message<'a> {
     /// The attributes behind a fixed part of `fixed` octets, as (type, value).
     pub fn attributes(&self, fixed: usize) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
         attributes(self.body.get(fixed.next_multiple_of(4)..).unwrap_or_default())
+    }
+
+    /// The value of an attribute, if it is there.
+    #[must_use]
+    pub fn attribute(&self, fixed: usize, wanted: u16) -> Option<&'a [u8]> {
+        self.attributes(fixed).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
     }
 
     fn error(&self) -> Option<io::Error> {

@@ -52,8 +52,6 @@ const NETCONF_FIXED: usize = 4;
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_RP_FILTER: u16 = 3;
 const NETCONFA_IFINDEX_ALL: i32 = -1;
-const RTM_DELNETCONF: u16 = 81;
-const RTM_GETNETCONF: u16 = 82;
 
 /// All kinds of notices about traffic control.
 const TRAFFIC_CONTROL: RangeInclusive<u16> = libc::RTM_NEWQDISC..=libc::RTM_GETACTION;
@@ -387,7 +385,7 @@ impl Facts {
         let addresses = links::addresses_of(&mut netlink, None)?.into_iter().collect();
         let mut fixed = [0; NETCONF_FIXED];
         fixed[0] = u8::try_from(libc::AF_INET).unwrap_or_default();
-        let request = Request::dump(RTM_GETNETCONF, &fixed);
+        let request = Request::dump(libc::RTM_GETNETCONF, &fixed);
         let all =
             netlink.dump(&request, |message, all| all.extend(reverse_path_filter(message)))?;
         Ok(Self { addresses, reverse_path_filters: all.into_iter().collect() })
@@ -407,11 +405,10 @@ impl Facts {
                     self.addresses.retain(|(index, ..)| *index != gone);
                 }
             }
-            links::RTM_NEWNETCONF => self.reverse_path_filters.extend(reverse_path_filter(message)),
-            RTM_DELNETCONF => {
-                let mut attributes = message.attributes(NETCONF_FIXED);
-                let index = attributes.find(|(kind, _)| *kind == NETCONFA_IFINDEX);
-                if let Some(gone) = index.and_then(|(_, value)| netlink::number(value)) {
+            libc::RTM_NEWNETCONF => self.reverse_path_filters.extend(reverse_path_filter(message)),
+            libc::RTM_DELNETCONF => {
+                let index = message.attribute(NETCONF_FIXED, NETCONFA_IFINDEX);
+                if let Some(gone) = index.and_then(netlink::number) {
                     self.reverse_path_filters.remove(&gone.cast_signed());
                 }
             }
@@ -505,18 +502,11 @@ fn is_v4(message: Message<'_>) -> bool {
 
 /// The interface, and the value of its reverse path filter.
 fn reverse_path_filter(message: Message<'_>) -> Option<(i32, u32)> {
-    if message.kind != links::RTM_NEWNETCONF || !is_v4(message) {
+    if message.kind != libc::RTM_NEWNETCONF || !is_v4(message) {
         return None;
     }
-    let (mut index, mut filter) = (None, None);
-    for (kind, value) in message.attributes(NETCONF_FIXED) {
-        match kind {
-            NETCONFA_IFINDEX => index = netlink::number(value).map(u32::cast_signed),
-            NETCONFA_RP_FILTER => filter = netlink::number(value),
-            _ => {}
-        }
-    }
-    Some((index?, filter?))
+    let number = |kind| message.attribute(NETCONF_FIXED, kind).and_then(netlink::number);
+    Some((number(NETCONFA_IFINDEX)?.cast_signed(), number(NETCONFA_RP_FILTER)?))
 }
 
 fn is_ready(fd: &EventFd, within: Duration) -> bool {

@@ -73,9 +73,7 @@ impl Observed {
 
     fn has(&self, entry: Entry) -> bool {
         match entry {
-            Entry::Up { .. } | Entry::Group { .. } | Entry::Mtu { .. } | Entry::Address { .. } => {
-                self.devices.contains(&entry)
-            }
+            Entry::Device { .. } => self.devices.contains(&entry),
             _ => self.ours.contains(&entry),
         }
     }

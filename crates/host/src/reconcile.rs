@@ -30,7 +30,7 @@ use crate::desired::DeviceRoutes;
 use crate::entry::{self, Entry, Found, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Content, Fence, Growth};
-use crate::links;
+use crate::links::{self, DeviceState};
 use crate::netlink::{Message, Netlink, Request};
 use crate::observer::{Interest, Observer, Subscription};
 use crate::others::{self, Chosen, Trials};
@@ -316,7 +316,9 @@ impl Reconciler {
             its.mtu = Some(mtu);
         }
         self.wanted = wanted(&self.devices, &self.besides);
-        if let Err(error) = self.carry_out(Operation::Add(Entry::Mtu { device, mtu })) {
+        if let Err(error) =
+            self.carry_out(Operation::Add(Entry::Device { device, is: DeviceState::Mtu(mtu) }))
+        {
             warn!(mtu, %error, "MTU of the device not changed");
         }
     }
@@ -514,7 +516,7 @@ impl Reconciler {
             }),
             libc::RTM_DELLINK => links::subject(message).is_some_and(|device| self.needs(device)),
             // Only of reverse path filters and forwarding, which nobody changes often.
-            links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
+            libc::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
             _ => self.fence.is_concerned(message),
         }
     }
@@ -895,9 +897,8 @@ fn is_down(entry: Entry, error: &io::Error) -> bool {
 /// Whether an entry failed because IPv6 is off on its device.
 fn lacks_v6(entry: Entry, error: &io::Error) -> bool {
     let is_v6 = match entry {
-        Entry::Address { prefix, .. } | Entry::Route { to: prefix, .. } => {
-            prefix.address().is_ipv6()
-        }
+        Entry::Device { is: DeviceState::Address(prefix), .. }
+        | Entry::Route { to: prefix, .. } => prefix.address().is_ipv6(),
         _ => false,
     };
     is_v6 && error.raw_os_error() == Some(libc::EACCES)
@@ -1057,7 +1058,7 @@ impl Watch {
             is_concerned |= of.is_concerned(message);
             has_foreign |= of.is_foreign(message);
             addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
-            settings |= message.kind == links::RTM_NEWNETCONF;
+            settings |= message.kind == libc::RTM_NEWNETCONF;
         });
         if settings || is_lossy {
             of.loosen();

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use base::ethernet::Mac;
-use host::links::{self, LinkState};
+use host::Entry;
+use host::links::{self, DeviceState, LinkState};
 use host::netlink::Netlink;
 use tracing::{debug, info, warn};
 
@@ -79,12 +80,11 @@ impl Device {
         links::set_sysctl(name, "ipv6", "accept_ra", "0");
         let Some(state) = LinkState::read(&mut netlink, name)? else { bail!("{name} is gone") };
         let index = state.index;
-        links::set_mtu(&mut netlink, index, wanted.mtu)
-            .with_context(|| format!("setting the MTU of {name}"))?;
-        // The firewalls of our own services leave devices of this group alone.
-        links::set_group(&mut netlink, index, links::GROUP)
-            .with_context(|| format!("putting {name} into a group"))?;
-        links::bring_up(&mut netlink, index).with_context(|| format!("bringing {name} up"))?;
+        // The firewalls of our own services leave devices of our group alone.
+        for is in [mtu_of(wanted.mtu), DeviceState::Group, DeviceState::Up] {
+            let entry = Entry::Device { device: index, is };
+            is.set(&mut netlink, index).with_context(|| entry.to_string())?;
+        }
         Ok((tun, Self { netlink, index }))
     }
 
@@ -95,10 +95,14 @@ impl Device {
 
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
         debug!(mtu, "MTU of the device");
-        if let Err(error) = links::set_mtu(&mut self.netlink, self.index, mtu) {
+        if let Err(error) = mtu_of(mtu).set(&mut self.netlink, self.index) {
             warn!(mtu, %error, "MTU of the device not changed");
         }
     }
+}
+
+fn mtu_of(octets: usize) -> DeviceState {
+    DeviceState::Mtu(u32::try_from(octets).unwrap_or(u32::MAX))
 }
 
 /// Makes a TAP device for the MANET interface numbered `interface`: the interface receives all frames that enter the
@@ -118,7 +122,8 @@ pub(crate) fn open_tap(
     links::set_sysctl(name, "ipv6", "disable_ipv6", "1");
     let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
     // So a gateway in this network namespace is known, wherever its files are.
-    links::set_group(netlink, state.index, links::GROUP)
+    DeviceState::Group
+        .set(netlink, state.index)
         .with_context(|| format!("putting {name} into a group"))?;
     // A frame for another station than the device's own is not for this node.
     links::set_mac(netlink, state.index, mac)
@@ -131,7 +136,7 @@ pub(crate) fn open_tap(
         ),
         _ => anyhow::anyhow!("packets cannot be redirected from {name}: {error}"),
     })?;
-    links::bring_up(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
+    DeviceState::Up.set(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
     Ok((tap, state.index))
 }
 

@@ -145,8 +145,8 @@ const REFUSED_HERE: &[libc::c_long] = &[294];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Further system calls, refused to a process that only opens files.
-const REFUSED_TO_READERS: &[libc::c_long] = &[
+/// Further system calls, refused to processes that only open files for others or keep a folder.
+const REFUSED_TO_HELPERS: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -156,13 +156,17 @@ const REFUSED_TO_READERS: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_ftruncate,
     libc::SYS_truncate,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+];
+
+/// Further system calls, refused to a process that only opens files.
+const REFUSED_TO_READERS: &[libc::c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    libc::SYS_linkat,
     libc::SYS_symlinkat,
     libc::SYS_mkdirat,
 ];
@@ -180,31 +184,15 @@ pub(crate) fn confine() -> io::Result<()> {
 /// # Errors
 /// As [`confine`].
 pub(crate) fn confine_reader() -> io::Result<()> {
-    install(REFUSED_TO_READERS, Scope::Process)
+    install(&[REFUSED_TO_HELPERS, REFUSED_TO_READERS].concat(), Scope::Process)
 }
-
-/// Further system calls, refused to a process that only keeps a folder.
-const REFUSED_TO_FOLDER_KEEPERS: &[libc::c_long] = &[
-    libc::SYS_execve,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_clone,
-    libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_tgkill,
-    libc::SYS_ftruncate,
-    libc::SYS_truncate,
-    libc::SYS_renameat2,
-    libc::SYS_linkat,
-    libc::SYS_setuid,
-];
 
 /// The same for a process that only keeps a folder.
 ///
 /// # Errors
 /// As [`confine`].
 pub(crate) fn confine_folder_keeper() -> io::Result<()> {
-    install(REFUSED_TO_FOLDER_KEEPERS, Scope::Process)
+    install(REFUSED_TO_HELPERS, Scope::Process)
 }
 
 fn install(more: &[libc::c_long], scope: Scope) -> io::Result<()> {

@@ -7,6 +7,7 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::*;
 use crate::entry::{MARK, Rule};
+use crate::links::DeviceState;
 
 /// The device of ours, and that of everybody.
 const DEVICE: u32 = 7;
@@ -65,11 +66,13 @@ impl Kernel {
             }
         };
         match entry {
-            Entry::Up { device } => drop(self.up.insert(device)),
-            Entry::Group { device } => drop(self.grouped.insert(device)),
+            Entry::Device { device, is: DeviceState::Up } => drop(self.up.insert(device)),
+            Entry::Device { device, is: DeviceState::Group } => {
+                self.grouped.insert(device);
+            }
             // No packet is so long here.
-            Entry::Mtu { .. } => {}
-            Entry::Address { prefix, .. } => {
+            Entry::Device { is: DeviceState::Mtu(_), .. } => {}
+            Entry::Device { is: DeviceState::Address(prefix), .. } => {
                 self.addresses.insert(prefix);
                 if self.up.contains(&DEVICE) {
                     let mut own = route("0.0.0.0/0", Table::Main, 0, KERNEL);
@@ -171,10 +174,11 @@ impl Kernel {
     }
 
     fn observe(&self) -> Observed {
-        let devices = self.up.iter().map(|&device| Entry::Up { device });
-        let groups = self.grouped.iter().map(|&device| Entry::Group { device });
+        let entry = |device, is| Entry::Device { device, is };
+        let devices = self.up.iter().map(|&device| entry(device, DeviceState::Up));
+        let groups = self.grouped.iter().map(|&device| entry(device, DeviceState::Group));
         let addresses =
-            self.addresses.iter().map(|&prefix| Entry::Address { device: DEVICE, prefix });
+            self.addresses.iter().map(|&prefix| entry(DEVICE, DeviceState::Address(prefix)));
         let ours = self.routes.iter().filter_map(|it| it.entry(OWNER));
         let rules = self.rules.iter().filter(|(its, _)| *its == OWNER.protocol());
         Observed {

@@ -166,8 +166,8 @@ impl Demand {
                 "somebody has switched our device off, or put it into another group: it is as before"
             );
         }
-        let own = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
-        host.handle_addresses(own.into_iter().map(IpAddr::V4).collect());
+        let own = links::own_addresses(netlink).context("cannot ask for addresses")?;
+        host.handle_addresses(own.into_iter().filter(IpAddr::is_ipv4).collect());
         let mtu = host.interfaces().map(|(.., mtu)| mtu).min().unwrap_or(ETHERNET);
         if mtu != self.mtu {
             self.device.set_mtu(mtu);

@@ -107,7 +107,7 @@ impl Routing {
             has_links |= links::subject(message).is_some();
             has_routes |= fib.is_concerned(message);
             has_ways |= attached.iter().any(|network| fib::leads_to(message, network));
-            has_settings |= message.kind == links::RTM_NEWNETCONF;
+            has_settings |= message.kind == libc::RTM_NEWNETCONF;
             // IPv4's routes go without a word with the last address of their interface or of AODV's device.
             has_routes |= message.kind == libc::RTM_DELADDR;
             // IPv4's routes go without a word when an interface goes down, even if it is up again at once.
