@@ -129,32 +129,17 @@ impl Beside {
     /// As [`Self::new`].
     pub(crate) fn note(&mut self) -> io::Result<()> {
         self.change();
-        self.note_addresses()?;
+        addresses()?.into_iter().for_each(|(place, makes)| self.note_address(place, makes));
         let (uplinks, led) = self.routes()?;
         uplinks.into_iter().for_each(|name| self.note_uplink(name));
         self.raise(led);
         Ok(())
     }
 
-    /// Notes the addresses of all interfaces.
-    fn note_addresses(&mut self) -> io::Result<()> {
-        let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
-        let all = Netlink::open()?.dump(&request, |message, all: &mut Vec<_>| {
-            let place = links::address_of(message);
-            all.extend(place.map(|place| (place, links::makes_route(message))));
-        })?;
-        all.into_iter().for_each(|(place, makes_route)| self.note_address(place, makes_route));
-        Ok(())
-    }
-
     /// Notes an address of an interface, and whether the kernel makes the route to its network.
     fn note_address(&mut self, (index, address, bits): Place, makes_route: bool) {
         let is_one_host = bits == if address.is_ipv4() { 32 } else { 128 };
-        let is_link_local = match address {
-            IpAddr::V4(it) => it.is_link_local(),
-            IpAddr::V6(it) => it.is_unicast_link_local(),
-        };
-        if is_one_host || is_link_local || address.is_loopback() {
+        if is_one_host || links::is_link_local(address) || address.is_loopback() {
             return;
         }
         let Ok(prefix) = Prefix::new(address, bits) else { return };
@@ -253,19 +238,15 @@ impl Beside {
     /// # Errors
     /// As [`Self::new`]: none is forgotten.
     pub(crate) fn forget(&mut self, named: &BTreeSet<Prefix>) -> io::Result<()> {
-        let known = (
-            std::mem::take(&mut self.networks),
-            std::mem::take(&mut self.routeless),
-            std::mem::take(&mut self.lengths),
-        );
-        let noted = self.note_addresses();
-        if noted.is_err() {
-            (self.networks, self.routeless, self.lengths) = known;
+        let addresses = addresses();
+        if let Ok(addresses) = &addresses {
+            (self.networks, self.routeless, self.lengths) = Default::default();
+            addresses.iter().for_each(|(place, makes)| self.note_address(*place, *makes));
         }
         self.named.clear();
         self.note_named(named);
         self.change();
-        noted
+        addresses.map(drop)
     }
 
     /// How often something has changed: another [`Self::wall`] may follow from it.
@@ -501,6 +482,15 @@ impl Closed {
         }
         rules
     }
+}
+
+/// The addresses of all interfaces, and whether the kernel makes the route to the network of each.
+fn addresses() -> io::Result<Vec<(Place, bool)>> {
+    let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
+    Netlink::open()?.dump(&request, |message, all| {
+        let place = links::address_of(message);
+        all.extend(place.map(|place| (place, links::makes_route(message))));
+    })
 }
 
 /// The name of the counter of packets that were dropped because their network is gone.

@@ -144,15 +144,20 @@ impl Fib {
     /// # Errors
     /// When the kernel does not list its routes.
     pub fn open() -> io::Result<Self> {
-        let netlink = Netlink::open()?;
         let (routes, stats) = (BTreeMap::new(), Stats::default());
-        let mut fib = Self { netlink, source: None, routes, stats };
-        for found in fib.found()? {
-            debug!(?found, "route of an earlier run removed");
-            fib.delete(found.target, found.hop, found.source);
-            fib.stats.routes_left_over += 1;
-        }
+        let mut fib = Self { netlink: Netlink::open()?, source: None, routes, stats };
+        fib.stats.routes_left_over = fib.remove_left()?.len() as u64;
         Ok(fib)
+    }
+
+    /// Removes the routes that a killed gateway has left, and returns them.
+    fn remove_left(&mut self) -> io::Result<Vec<Found>> {
+        let left = self.found()?;
+        for it in &left {
+            debug!(?it, "route of an earlier run removed");
+            self.delete(it.target, it.hop, it.source);
+        }
+        Ok(left)
     }
 
     /// Sets the source address of packets that this node sends from now on.
@@ -346,16 +351,8 @@ pub fn leads_to(message: Message<'_>, network: &Prefix) -> bool {
 /// # Errors
 /// When the kernel does not list its routes.
 pub(crate) fn remove_all() -> io::Result<Vec<String>> {
-    let mut fib = Fib {
-        netlink: Netlink::open()?,
-        source: None,
-        routes: BTreeMap::new(),
-        stats: Stats::default(),
-    };
-    let found = fib.found()?;
-    for it in &found {
-        fib.delete(it.target, it.hop, it.source);
-    }
+    let (routes, stats) = (BTreeMap::new(), Stats::default());
+    let found = Fib { netlink: Netlink::open()?, source: None, routes, stats }.remove_left()?;
     let said =
         |it: &Found| format!("route to {}/{} of the MANET", it.target.address, it.target.bits);
     Ok(found.iter().map(said).collect())

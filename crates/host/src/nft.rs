@@ -363,8 +363,7 @@ impl TableChanges {
         if !Self::has(message) && !Self::has_addition(message) {
             return None;
         }
-        let (_, name) = message.attributes(FIXED).find(|(kind, _)| *kind == NFTA_TABLE)?;
-        name.strip_suffix(b"\0")
+        message.attribute(FIXED, NFTA_TABLE)?.strip_suffix(b"\0")
     }
 }
 
@@ -393,16 +392,12 @@ pub fn counters(table: &str) -> io::Result<Vec<(String, u64, u64)>> {
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
-        let find = |kind| move |(its, value): (u16, _)| (its == kind).then_some(value);
-        let Some(name) = message.attributes(FIXED).find_map(find(NFTA_OBJ_NAME)) else {
-            return;
-        };
-        let Some(data) = message.attributes(FIXED).find_map(find(NFTA_OBJ_DATA)) else {
-            return;
-        };
-        let number = |kind| {
-            let value: Option<&[u8]> = netlink::attributes(data).find_map(find(kind));
-            value.and_then(<[u8]>::first_chunk).map_or(0, |&octets| u64::from_be_bytes(octets))
+        let name = message.attribute(FIXED, NFTA_OBJ_NAME);
+        let Some((name, data)) = name.zip(message.attribute(FIXED, NFTA_OBJ_DATA)) else { return };
+        let number = |wanted| {
+            let value = netlink::attributes(data).find(|(kind, _)| *kind == wanted);
+            let octets = value.and_then(|(_, value)| value.first_chunk());
+            octets.map_or(0, |&octets| u64::from_be_bytes(octets))
         };
         let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name));
         let counted = (name.into_owned(), number(NFTA_COUNTER_PACKETS), number(NFTA_COUNTER_BYTES));

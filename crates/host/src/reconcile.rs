@@ -147,11 +147,12 @@ struct Refused {
 }
 
 impl Reconciler {
-    /// Wants nothing yet. `radios` are the interfaces of the MANET, if any.
+    /// Wants nothing yet. Without an observer, entries are only listed or removed. `radios` are the interfaces of the MANET,
+    /// if any. With `is_restart`, the service ran before in this process.
     ///
     /// # Errors
     /// When there are no descriptors left.
-    fn open(
+    pub fn new(
         owner: Owner,
         observer: Option<&Arc<Observer>>,
         radios: BTreeSet<String>,
@@ -183,19 +184,9 @@ impl Reconciler {
         })
     }
 
-    /// The reconciler of a service, for changes heard by `observer`. With `is_restart`, the service ran before in this
-    /// process.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn new(
-        owner: Owner,
-        observer: &Arc<Observer>,
-        radios: BTreeSet<String>,
-        precedence: Precedence,
-        is_restart: bool,
-    ) -> anyhow::Result<Self> {
-        Self::open(owner, Some(observer), radios, precedence, is_restart)
+    /// Lists or removes the entries of a service.
+    fn for_leftovers(owner: Owner) -> anyhow::Result<Self> {
+        Self::new(owner, None, BTreeSet::new(), Precedence::Theirs, false)
     }
 
     /// Wants routes to the networks behind these devices from now on; takes over the entries left by an earlier run.
@@ -383,21 +374,18 @@ impl Reconciler {
         }
         let (mut added, mut missing) = (Vec::new(), taken(obstacles));
         for operation in operations {
-            match (operation, self.carry_out(operation)) {
-                (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => added.push(entry),
+            match self.carry_out(operation) {
+                Ok(entry) => added.extend(entry),
                 // The entry is added when the device takes it again.
-                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error))
-                    if self.is_restart || is_down(entry, &error) =>
-                {
+                Err(Refused { entry, error }) if self.is_restart || is_down(entry, &error) => {
                     missing.insert(entry, why_not(entry, &error));
                 }
-                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
+                Err(refused) => {
                     for entry in added.into_iter().rev() {
                         let _ = self.carry_out(Operation::Remove(entry));
                     }
-                    return Err(Refused { entry, error }).context("the routes");
+                    return Err(refused).context("the routes");
                 }
-                (Operation::Remove(_), _) => {}
             }
         }
         self.wanted = wanted;
@@ -426,18 +414,16 @@ impl Reconciler {
         let mut missing = taken(obstacles);
         let mut restored = 0;
         for operation in operations {
-            match (operation, self.carry_out(operation)) {
-                (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => {
-                    // An entry that newly stands aside was not gone.
-                    if self.wanted.contains(&entry) {
-                        restored += 1;
-                        self.last_restored = Some(entry.to_string());
-                    }
+            match self.carry_out(operation) {
+                // An entry that newly stands aside was not gone.
+                Ok(Some(entry)) if self.wanted.contains(&entry) => {
+                    restored += 1;
+                    self.last_restored = Some(entry.to_string());
                 }
-                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
+                Ok(_) => {}
+                Err(Refused { entry, error }) => {
                     missing.insert(entry, why_not(entry, &error));
                 }
-                (Operation::Remove(_), _) => {}
             }
         }
         (self.devices, self.wanted) = (devices, wanted);
@@ -808,33 +794,31 @@ impl Reconciler {
         entry::or_no_table(found).or_else(without_family)
     }
 
-    fn carry_out(&mut self, operation: Operation) -> io::Result<()> {
+    /// Carries out a change, and returns the added entry, if any.
+    fn carry_out(&mut self, operation: Operation) -> Result<Option<Entry>, Refused> {
         let owner = self.owner;
-        let entry = match operation {
-            Operation::Add(entry) => {
-                return match self.netlink.ask(&entry.add(owner, false), |_| {}) {
-                    // The kernel takes no rule twice, so another program has made the same rule.
-                    Err(error)
-                        if error.raw_os_error() == Some(libc::EEXIST)
-                            && matches!(entry, Entry::Rule { .. }) =>
-                    {
-                        Ok(())
-                    }
-                    outcome => outcome,
-                };
+        let (entry, replaces) = match operation {
+            Operation::Add(entry) => (entry, false),
+            Operation::TakeOver(entry) => (entry, true),
+            Operation::Remove(entry) => {
+                let Some(request) = entry.remove(owner) else { return Ok(None) };
+                match self.netlink.ask(&request, |_| {}) {
+                    Err(error) if is_gone(&error) => debug!(%entry, "gone already"),
+                    Err(error) => warn!(%entry, %error, "not removed"),
+                    Ok(()) => {}
+                }
+                return Ok(None);
             }
-            Operation::TakeOver(entry) => return self.netlink.ask(&entry.add(owner, true), |_| {}),
-            Operation::Remove(entry) => entry,
         };
-        let Some(request) = entry.remove(owner) else { return Ok(()) };
-        match self.netlink.ask(&request, |_| {}) {
+        match self.netlink.ask(&entry.add(owner, replaces), |_| {}) {
+            // The kernel takes no rule twice, so another program has made the same rule.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EEXIST)
+                    && matches!(entry, Entry::Rule { .. }) => {}
+            Err(error) => return Err(Refused { entry, error }),
             Ok(()) => {}
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
-                debug!(%entry, "gone already");
-            }
-            Err(error) => warn!(%entry, %error, "not removed"),
         }
-        Ok(())
+        Ok(Some(entry))
     }
 
     /// Logs missing entries when they have changed; thousands may go at once.
@@ -916,6 +900,11 @@ fn why_not(entry: Entry, error: &io::Error) -> String {
     }
 }
 
+/// Whether there was nothing to remove.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT))
+}
+
 /// Takes an error for an empty answer if the machine lacks IPv6.
 fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
     match error.raw_os_error() {
@@ -927,8 +916,7 @@ fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
 /// Removes all kernel entries of a service, whether the service runs or not.
 pub fn give_up(owner: Owner) {
     let none = |mut it: Reconciler| it.set(&[], &BTreeSet::new());
-    let opened = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs, false);
-    if let Err(error) = opened.and_then(none) {
+    if let Err(error) = Reconciler::for_leftovers(owner).and_then(none) {
         warn!(%error, "routes not removed: `trackway down` does it");
     }
     fence::give_up(owner);
@@ -956,9 +944,7 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
         match netlink.ask(&request, |_| {}) {
             Ok(()) => removed.push(entry.to_string()),
             // It was gone already, or is another program's with our number, and not quite as ours.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
-                warn!(%entry, %error, "not removed");
-            }
+            Err(error) if is_gone(&error) => warn!(%entry, %error, "not removed"),
             Err(error) => return Err(Refused { entry, error }.into()),
         }
     }
@@ -976,7 +962,7 @@ pub(crate) fn has_left() -> anyhow::Result<bool> {
 /// All routes and rules of each owner.
 fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
     let of = |owner| {
-        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs, false)?;
+        let mut its = Reconciler::for_leftovers(owner)?;
         let found = its.observe(&[], Foreign::OfOurTables).context("cannot ask the kernel")?;
         Ok((owner, found.ours))
     };
@@ -1131,11 +1117,9 @@ impl Kept {
         is_restart: bool,
     ) -> anyhow::Result<Self> {
         let owner = devices.first().context("no device leads anywhere")?.owner;
-        let watch = Watch::open(observer)?;
-        let mut reconciler =
-            Reconciler::new(owner, observer, radios, Precedence::Theirs, is_restart)?;
-        reconciler.follow(devices)?;
-        Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
+        let mut kept = Self::start(observer, owner, radios, is_restart)?;
+        kept.reconciler.follow(devices)?;
+        Ok(kept)
     }
 
     /// Keeps these entries of a service without devices.
@@ -1147,10 +1131,20 @@ impl Kept {
         owner: Owner,
         entries: BTreeSet<Entry>,
     ) -> anyhow::Result<Self> {
+        let mut kept = Self::start(observer, owner, BTreeSet::new(), false)?;
+        kept.reconciler.follow_besides(entries)?;
+        Ok(kept)
+    }
+
+    fn start(
+        observer: &Arc<Observer>,
+        owner: Owner,
+        radios: BTreeSet<String>,
+        is_restart: bool,
+    ) -> anyhow::Result<Self> {
         let watch = Watch::open(observer)?;
-        let radios = BTreeSet::new();
-        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs, false)?;
-        reconciler.follow_besides(entries)?;
+        let precedence = Precedence::Theirs;
+        let reconciler = Reconciler::new(owner, Some(observer), radios, precedence, is_restart)?;
         Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
     }
 

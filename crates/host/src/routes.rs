@@ -257,9 +257,7 @@ impl Routes {
         let mut interface = None;
         self.asked += 2;
         self.netlink.ask(&question(0), |message| {
-            let of_kind = |(kind, _): &(u16, &[u8])| *kind == libc::RTA_OIF;
-            let its = message.attributes(FIXED).find(of_kind);
-            interface = its.and_then(|(_, value)| netlink::number(value));
+            interface = message.attribute(FIXED, libc::RTA_OIF).and_then(netlink::number);
         })?;
         let interface = interface.ok_or_else(|| io::Error::other("a route to no interface"))?;
         let of_link = links::mtu(&mut self.netlink, interface)?;
@@ -331,17 +329,10 @@ fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {
         }
         _ => return NextHop::Nowhere,
     }
-    let (mut interface, mut address) = (None, destination);
-    for (kind, value) in message.attributes(FIXED) {
-        match kind {
-            libc::RTA_OIF => interface = netlink::number(value),
-            libc::RTA_GATEWAY => address = netlink::address(value).unwrap_or(address),
-            // An IPv4 route by an IPv6 neighbour: a family, then the address.
-            RTA_VIA => {
-                address = value.get(2..).and_then(netlink::address).unwrap_or(address);
-            }
-            _ => {}
-        }
-    }
+    let interface = message.attribute(FIXED, libc::RTA_OIF).and_then(netlink::number);
+    let router = message.attribute(FIXED, libc::RTA_GATEWAY).and_then(netlink::address);
+    // An IPv4 route by an IPv6 neighbour: a family, then the address.
+    let other = || netlink::address(message.attribute(FIXED, RTA_VIA)?.get(2..)?);
+    let address = router.or_else(other).unwrap_or(destination);
     interface.map_or(NextHop::Nowhere, |interface| NextHop::Neighbour { interface, address })
 }

@@ -175,8 +175,13 @@ impl Tunnel {
             false => Precedence::OursWith("tunnel.replace-routes"),
         };
         let radios = setup.config.radios();
-        let mut reconciler =
-            Reconciler::new(Owner::Tunnel, setup.observer, radios, precedence, setup.is_restart)?;
+        let mut reconciler = Reconciler::new(
+            Owner::Tunnel,
+            Some(setup.observer),
+            radios,
+            precedence,
+            setup.is_restart,
+        )?;
         reconciler.follow(vec![behind(&config, &device, MTU, state.endpoints())])?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
