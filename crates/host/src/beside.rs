@@ -431,11 +431,6 @@ impl Wall {
         orders
     }
 
-    /// The order that removes the rules from a table that has the chain.
-    pub(crate) fn clear(family: &str, table: &str) -> String {
-        format!("flush chain {family} {table} {CHAIN}")
-    }
-
     /// The networks whose packets were dropped, as `has_grown` says of each counter; each with the interfaces where it
     /// was, and the uplinks that it is closed for.
     pub(crate) fn gone(&self, has_grown: impl Fn(&str) -> bool) -> Vec<(Prefix, String, String)> {

@@ -39,7 +39,7 @@ use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
 use crate::links::GROUP;
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft::{self, TableChanges};
+use crate::nft;
 
 const FAMILY: &str = "inet";
 /// How long after the last dropped packet a counter is still said to grow.
@@ -157,32 +157,17 @@ impl Fence {
 
     /// Packets that the service has brought here may leave only as this says from now on.
     pub(crate) fn set_wall(&mut self, wall: Arc<Wall>) {
-        let Some(content) = self.content.clone() else {
+        let is_other = |it: &Content| self.orders_of(&wall, it) != self.wall_orders(it);
+        let Some(content) = self.content.clone().filter(is_other) else {
             self.wall = wall;
             return;
         };
-        if self.orders_of(&wall, &content) == self.orders_of(&self.wall, &content) {
+        let needs = content.needs;
+        let apply = |orders: Vec<String>| nft::apply(FAMILY, &orders, needs);
+        if let Err(why) = self.change_both(content, &wall, apply) {
             self.wall = wall;
-            return;
+            self.note(Err(why));
         }
-        let outcome = self.wall_off(wall, &content);
-        self.note(outcome);
-    }
-
-    /// Changes the wall alone: sets and counters of the table stay.
-    fn wall_off(&mut self, wall: Arc<Wall>, content: &Content) -> anyhow::Result<()> {
-        // What others have changed must not get a new seal.
-        self.restore();
-        let seal = self.seal(content).ok().filter(|_| !self.has_fault());
-        self.wall = wall;
-        let Some(seal) = seal else { return self.replace() };
-        let mut orders = vec![
-            Wall::clear(FAMILY, self.table),
-            format!("delete counter {FAMILY} {} {seal}", self.table),
-        ];
-        orders.extend(self.wall_orders(content));
-        nft::apply(FAMILY, &orders, content.needs)?;
-        self.add_seal(content)
     }
 
     /// The orders that make the wall.
@@ -216,24 +201,38 @@ impl Fence {
         content: Content,
         carry_out: impl FnOnce(Vec<String>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        self.change_both(content, &Arc::clone(&self.wall), carry_out)
+    }
+
+    /// Changes content and wall: sets and counters of the table stay.
+    fn change_both(
+        &mut self,
+        content: Content,
+        wall: &Arc<Wall>,
+        carry_out: impl FnOnce(Vec<String>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        // What others have changed must not get a new seal.
         self.restore();
         let table = self.table;
         let before = self.content.as_ref().filter(|_| !self.has_fault());
-        let Some(seal) = before.and_then(|before| self.seal(before).ok()) else {
-            carry_out(Vec::new())?;
-            self.follow(content);
-            return Ok(());
-        };
-        let mut orders = vec![
-            format!("flush table {FAMILY} {table}"),
-            format!("delete counter {FAMILY} {table} {seal}"),
-        ];
-        orders.extend_from_slice(&content.orders);
-        orders.extend(self.wall_orders(&content));
+        let seal = before.and_then(|before| self.seal(before).ok());
+        let mut orders = Vec::new();
+        if let Some(seal) = &seal {
+            orders.push(format!("flush table {FAMILY} {table}"));
+            orders.push(format!("delete counter {FAMILY} {table} {seal}"));
+            orders.extend_from_slice(&content.orders);
+            orders.extend(self.orders_of(wall, &content));
+        }
         carry_out(orders)?;
-        let outcome = self.add_seal(&content);
-        self.content = Some(content);
-        self.note(outcome);
+        self.wall = Arc::clone(wall);
+        if seal.is_some() {
+            let outcome = self.add_seal(&content);
+            self.content = Some(content);
+            self.note(outcome);
+        } else {
+            self.content = Some(content);
+            self.make();
+        }
         Ok(())
     }
 
@@ -258,7 +257,7 @@ impl Fence {
 
     /// Whether a notice reports a change of the table.
     pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
-        TableChanges::table(message) == Some(self.table.as_bytes())
+        nft::table_of(message) == Some(self.table.as_bytes())
     }
 
     /// Packets that were dropped.

@@ -314,57 +314,23 @@ impl Drop for Owned {
     }
 }
 
-/// Hears when tables of nftables come or go, or chains, rules and sets in tables.
-#[derive(Debug)]
-pub(crate) struct TableChanges(Monitor);
+/// `NFT_MSG_DELTABLE`, `…DELCHAIN`, `…DELRULE` and `…DELSET` (`linux/netfilter/nf_tables.h`).
+pub(crate) const REMOVALS: [u16; 4] = [0x0a02, 0x0a05, 0x0a08, 0x0a0b];
+/// `NFT_MSG_NEWTABLE`, `…NEWCHAIN` and `…NEWRULE`.
+pub(crate) const ADDITIONS: [u16; 3] = [0x0a00, 0x0a03, 0x0a06];
 
-impl TableChanges {
-    /// `NFT_MSG_DELTABLE`, `…DELCHAIN`, `…DELRULE` and `…DELSET` (`linux/netfilter/nf_tables.h`).
-    pub(crate) const KINDS: [u16; 4] = [0x0a02, 0x0a05, 0x0a08, 0x0a0b];
+/// Hears of changes of nftables.
+///
+/// # Errors
+/// When there are no descriptors left, the kernel has no nftables, or the right is missing.
+pub(crate) fn monitor() -> io::Result<Monitor> {
+    Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES)
+}
 
-    /// # Errors
-    /// When there are no descriptors left, the kernel has no nftables, or the right is missing.
-    pub(crate) fn open() -> io::Result<Self> {
-        Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES).map(Self)
-    }
-
-    pub(crate) fn monitor(&self) -> &Monitor {
-        &self.0
-    }
-
-    /// Calls `each` with every removal and addition in `most` datagrams that wait; returns whether any was lost.
-    ///
-    /// # Errors
-    /// When the socket is broken.
-    pub(crate) fn read(
-        &mut self,
-        most: usize,
-        mut each: impl FnMut(Message<'_>),
-    ) -> io::Result<bool> {
-        self.0.read_some(most, |message| {
-            if Self::has(message) || Self::has_addition(message) {
-                each(message);
-            }
-        })
-    }
-
-    /// Whether a notice reports a new table, chain or rule: `NFT_MSG_NEWTABLE`, `…NEWCHAIN` and `…NEWRULE`.
-    pub(crate) fn has_addition(message: Message<'_>) -> bool {
-        [0x0a00, 0x0a03, 0x0a06].contains(&message.kind)
-    }
-
-    /// Whether a notice reports a removal.
-    pub(crate) fn has(message: Message<'_>) -> bool {
-        Self::KINDS.contains(&message.kind)
-    }
-
-    /// The name of the table in a notice of nftables.
-    pub(crate) fn table(message: Message<'_>) -> Option<&[u8]> {
-        if !Self::has(message) && !Self::has_addition(message) {
-            return None;
-        }
-        message.attribute(FIXED, NFTA_TABLE)?.strip_suffix(b"\0")
-    }
+/// The name of the table in a notice that tables, chains, rules or sets were removed or added.
+pub(crate) fn table_of(message: Message<'_>) -> Option<&[u8]> {
+    let is_change = REMOVALS.contains(&message.kind) || ADDITIONS.contains(&message.kind);
+    message.attribute(FIXED, NFTA_TABLE).filter(|_| is_change)?.strip_suffix(b"\0")
 }
 
 /// Octets of `struct nfgenmsg`.

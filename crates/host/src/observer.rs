@@ -34,7 +34,7 @@ use crate::beside::{Beside, Wall};
 use crate::entry::Owner;
 use crate::links;
 use crate::netlink::{self, Message, Monitor, Netlink, Request};
-use crate::nft::{TABLE, TableChanges};
+use crate::nft;
 use crate::routes::{NextHop, Routes};
 
 /// The most notices that wait for one service, and the most octets of waiting notices.
@@ -131,7 +131,7 @@ struct Notice {
 struct Sockets {
     routes: Monitor,
     /// Absent without nftables in the kernel, or without the right to hear of it.
-    tables: Option<TableChanges>,
+    tables: Option<Monitor>,
 }
 
 impl Observer {
@@ -253,7 +253,7 @@ impl Subscription {
     pub fn skip(&mut self) -> bool {
         let mut has_tables = false;
         let is_lossy = self.read(usize::MAX, |message| {
-            has_tables |= TableChanges::has(message) || TableChanges::has_addition(message);
+            has_tables |= nft::table_of(message).is_some();
         });
         has_tables || is_lossy
     }
@@ -308,9 +308,7 @@ impl Shared {
             PollFd::new(self.end.as_fd(), PollFlags::POLLIN),
             PollFd::new(sockets.routes.as_fd(), PollFlags::POLLIN),
         ];
-        fds.extend(
-            sockets.tables.iter().map(|it| PollFd::new(it.monitor().as_fd(), PollFlags::POLLIN)),
-        );
+        fds.extend(sockets.tables.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
         match poll(&mut fds, PollTimeout::NONE) {
             Err(nix::errno::Errno::EINTR) => return Ok(false),
             polled => polled?,
@@ -325,8 +323,12 @@ impl Shared {
         if routes {
             is_lossy |= sockets.routes.read_some(READS, &mut take)?;
         }
-        if let Some(removals) = sockets.tables.as_mut().filter(|_| tables) {
-            is_lossy |= removals.read(READS, &mut take)?;
+        if let Some(changes) = sockets.tables.as_mut().filter(|_| tables) {
+            is_lossy |= changes.read_some(READS, |message| {
+                if nft::table_of(message).is_some() {
+                    take(message);
+                }
+            })?;
         }
         // The facts come first: a service that reads a notice must find them up to date.
         let mut facts = lock(&self.facts);
@@ -374,7 +376,7 @@ impl Sockets {
     fn open() -> io::Result<Self> {
         let routes = Monitor::open()?;
         routes.store(STORED);
-        Ok(Self { routes, tables: TableChanges::open().ok() })
+        Ok(Self { routes, tables: nft::monitor().ok() })
     }
 }
 
@@ -473,11 +475,11 @@ impl Notice {
 impl Interest {
     fn has(self, message: Message<'_>) -> bool {
         let is_neighbour = matches!(message.kind, libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH);
-        let is_removal = TableChanges::has(message);
+        let is_removal = nft::REMOVALS.contains(&message.kind);
         let is_control = TRAFFIC_CONTROL.contains(&message.kind);
-        if TableChanges::has_addition(message) {
+        if nft::ADDITIONS.contains(&message.kind) {
             let is_ours =
-                || TableChanges::table(message).is_some_and(|it| it.starts_with(TABLE.as_bytes()));
+                || nft::table_of(message).is_some_and(|it| it.starts_with(nft::TABLE.as_bytes()));
             return self == Self::Obstacles || self == Self::HostAndTables && is_ours();
         }
         match self {
@@ -571,7 +573,7 @@ mod tests {
 
     #[test]
     fn each_hears_what_it_asked_for() {
-        let removal = TableChanges::KINDS[0];
+        let removal = nft::REMOVALS[0];
         let addition = 0x0a06;
         let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal, addition];
         let control = [libc::RTM_NEWQDISC, libc::RTM_DELQDISC, libc::RTM_DELTFILTER];

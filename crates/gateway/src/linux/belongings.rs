@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -98,12 +98,7 @@ pub(crate) fn own_folder(account: Option<&Account>) -> io::Result<()> {
 
 fn own_folder_in(shared: &Path, name: &str, (uid, gid): (u32, u32)) -> io::Result<()> {
     let shared = own_shared(shared)?;
-    match mkdirat(&shared, name, Mode::from_bits_truncate(0o755)) {
-        Ok(()) | Err(Errno::EEXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let folder = File::from(openat(&shared, name, flags, Mode::empty())?);
+    let folder = folder_in(&shared, OsStr::new(name), 0o755)?;
     if folder.metadata()?.uid() != uid {
         // From here on nobody changes the folder, not even its former owner.
         fchown(&folder, Some(0), Some(0))?;
@@ -267,12 +262,17 @@ fn make_folder(folder: &Path, mode: u32) -> io::Result<File> {
     let parent = trust::open_folder(parent(folder), &owners, Some(Mode::from_bits_truncate(0o755)))
         .map_err(io::Error::from)?;
     let name = folder.file_name().ok_or(ErrorKind::InvalidInput)?;
-    match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
+    folder_in(&parent, name, mode)
+}
+
+/// Opens a folder in another one, or makes it.
+fn folder_in(parent: &impl AsFd, name: &OsStr, mode: u32) -> io::Result<File> {
+    match mkdirat(parent, name, Mode::from_bits_truncate(mode)) {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(error) => return Err(error.into()),
     }
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    Ok(openat(&parent, name, flags, Mode::empty())?.into())
+    Ok(openat(parent, name, flags, Mode::empty())?.into())
 }
 
 /// The folder that a path is in.
@@ -298,13 +298,10 @@ fn expect_way(path: &Path, account: &Account, whose: &str) -> anyhow::Result<()>
 
 /// Whether a file's mode gives the user these rights, one digit as `chmod` takes it.
 fn may(account: &Account, is: &fs::Metadata, rights: u32) -> bool {
-    let (is_owner, is_group) = (is.uid() == account.uid.as_raw(), is.gid() == account.gid.as_raw());
-    let shift = if is_owner {
-        6
-    } else if is_group {
-        3
-    } else {
-        0
+    let shift = match (is.uid() == account.uid.as_raw(), is.gid() == account.gid.as_raw()) {
+        (true, _) => 6,
+        (_, true) => 3,
+        _ => 0,
     };
     is.mode() >> shift & rights == rights
 }

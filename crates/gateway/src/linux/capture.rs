@@ -58,8 +58,7 @@ impl Capture {
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
         let networks = &plan.networks;
-        let led =
-            Led::start(observer, Owner::Sar, CAPTURED, networks, plan.shut(), FAMILY, &script)?;
+        let led = Led::start(observer, Owner::Sar, CAPTURED, networks, plan.shut(), &script)?;
         Ok(Self { plan, led })
     }
 

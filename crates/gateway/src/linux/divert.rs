@@ -32,8 +32,6 @@ pub(crate) use hold::{Denial, Hold};
 pub(crate) use plan::{Fate, Plan, Rule, on_shore};
 pub(crate) use syn::Syn;
 
-/// The family of the table.
-const FAMILY: &str = "inet";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their modules (`modprobe -a \
                      nft_tproxy nft_socket`; nft_log too for handshake = \"end-to-end\"), and nftables 1.0.1 or newer built with its command \
                      line, are needed";
@@ -51,15 +49,8 @@ impl Diversion {
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
         let script = plan.script();
-        let mut led = Led::start(
-            observer,
-            Owner::HfPep,
-            DIVERTED,
-            &plan.networks,
-            plan.shut(),
-            FAMILY,
-            &script,
-        )?;
+        let mut led =
+            Led::start(observer, Owner::HfPep, DIVERTED, &plan.networks, plan.shut(), &script)?;
         notice_own_errors(&mut led);
         Ok(Self { plan, led })
     }

@@ -87,14 +87,13 @@ impl Led {
         lead: Lead,
         networks: &[Prefix],
         shut: Content,
-        family: &'static str,
         orders: &[String],
     ) -> anyhow::Result<Self> {
         let routes = Routes::open().context("cannot ask the kernel for routes")?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
-        let table = Owned::start(family, orders, shut.needs).inspect_err(|_| {
+        let table = Owned::start("inet", orders, shut.needs).inspect_err(|_| {
             // Without the table they do nothing.
             let _ = kept.reconciler().follow_besides(BTreeSet::new());
         })?;

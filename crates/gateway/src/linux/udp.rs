@@ -18,7 +18,7 @@ use super::tcp::{borrow, family, flags};
 /// # Errors
 /// When the address is taken, or none of this host's.
 pub(crate) fn open(at: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = socket(family(at), SockType::Datagram, flags(), None)?;
+    let socket = datagrams(at)?;
     if at.is_ipv6() {
         setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
     }
@@ -31,7 +31,7 @@ pub(crate) fn open(at: SocketAddr) -> io::Result<UdpSocket> {
 /// # Errors
 /// When there is no way to it, no descriptor, or the right to mark is missing.
 pub(crate) fn open_towards_with(to: SocketAddr, mark: Option<u32>) -> io::Result<UdpSocket> {
-    let socket = socket(family(to), SockType::Datagram, flags(), None)?;
+    let socket = datagrams(to)?;
     if let Some(mark) = mark {
         setsockopt(&socket, sockopt::Mark, &mark)?;
     }
@@ -74,7 +74,7 @@ pub(crate) fn send_from(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io
 /// When the right to take others' datagrams is missing.
 pub(crate) fn open_capture(at: IpAddr) -> io::Result<UdpSocket> {
     let at = SocketAddr::new(at, 0);
-    let socket = socket(family(at), SockType::Datagram, flags(), None)?;
+    let socket = datagrams(at)?;
     setsockopt(&socket, sockopt::IpTransparent, &true)?;
     match at {
         SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4OrigDstAddr, &true)?,
@@ -127,8 +127,12 @@ fn address_of(name: &SockaddrStorage) -> Option<SocketAddr> {
     name.as_sockaddr_in6().map(|v6| SocketAddr::from((v6.ip(), v6.port())))
 }
 
+fn datagrams(of: SocketAddr) -> io::Result<OwnedFd> {
+    Ok(socket(family(of), SockType::Datagram, flags(), None)?)
+}
+
 fn marked(to: SocketAddr, mark: Mark) -> io::Result<OwnedFd> {
-    let socket = socket(family(to), SockType::Datagram, flags(), None)?;
+    let socket = datagrams(to)?;
     // Without the right to mark, nothing of ours diverts anything either.
     let _ = setsockopt(&socket, sockopt::Mark, &mark.value());
     Ok(socket)

@@ -65,14 +65,14 @@ impl Joiner {
     pub fn push(&mut self, packet: &[u8], mut write: impl FnMut(&[u8])) {
         let shape = Shape::of(packet).filter(|shape| shape.is_tcp || self.joins_datagrams);
         let Some(shape) = shape else {
-            self.settle_flow(packet, &mut write);
+            // A packet that cannot be joined must not overtake the train of its flow.
+            if let Some(at) = self.train_of(packet) {
+                self.settle(at, &mut write);
+            }
             self.write_alone(packet, &mut write);
             return;
         };
-        let found = self.trains[..self.open]
-            .iter()
-            .position(|train| is_same_flow(train.packet(), train.shape.transport, packet));
-        if let Some(at) = found {
+        if let Some(at) = self.train_of(packet) {
             if self.trains[at].join(packet, &shape) {
                 return;
             }
@@ -108,15 +108,10 @@ impl Joiner {
         self.open += 1;
     }
 
-    /// Ends the train of a packet's flow, if any: a packet that cannot be joined must not overtake
-    /// the train.
-    fn settle_flow(&mut self, packet: &[u8], write: &mut impl FnMut(&[u8])) {
-        let found = self.trains[..self.open]
-            .iter()
-            .position(|train| is_same_flow(train.packet(), train.shape.transport, packet));
-        if let Some(at) = found {
-            self.settle(at, write);
-        }
+    /// The train of a packet's flow, if one is under way.
+    fn train_of(&self, packet: &[u8]) -> Option<usize> {
+        let is_its = |it: &Train| is_same_flow(it.packet(), it.shape.transport, packet);
+        self.trains[..self.open].iter().position(is_its)
     }
 
     fn settle(&mut self, at: usize, write: &mut impl FnMut(&[u8])) {
