@@ -24,7 +24,7 @@ use nix::libc;
 use crate::entry::{self, FIXED, Found, Owner};
 use crate::links;
 use crate::netlink::{self, Message, Netlink, Request};
-use crate::nft;
+use crate::nft::{self, OrdersFor};
 use crate::routes::{Packets, Routes};
 
 /// Prefix of the names of counters for networks that are gone.
@@ -406,11 +406,10 @@ impl Wall {
     }
 
     /// The orders that make its chain and rules in a table.
-    pub(crate) fn orders(&self, family: &str, table: &str, carried: &Carried) -> Vec<String> {
-        let Carried { hook, which, .. } = carried;
-        let mut orders = vec![format!(
-            "add chain {family} {table} {CHAIN} {{ type filter hook {hook} priority mangle; policy accept; }}"
-        )];
+    pub(crate) fn orders(&self, table: &'static str, carried: &Carried) -> Vec<String> {
+        let (Carried { hook, which, .. }, its) = (carried, OrdersFor(table));
+        let chain = its.base_chain(CHAIN, "filter", &format!("{hook} priority mangle"));
+        let mut orders = vec![chain];
         let mut alike = BTreeMap::<_, BTreeSet<_>>::new();
         for (name, closed) in &self.uplinks {
             alike.entry(closed).or_default().insert(name.clone());
@@ -419,14 +418,12 @@ impl Wall {
         for (closed, uplinks) in alike {
             let leaving = format!("{which} oifname {{ {} }}", nft::interfaces(&uplinks));
             let networks = self.networks_for(closed, carried);
-            let its = closed.rules(&networks, carried).into_iter();
-            rules.extend(
-                its.map(|rule| format!("add rule {family} {table} {CHAIN} {leaving} {rule}")),
-            );
+            let of_uplinks = closed.rules(&networks, carried).into_iter();
+            rules.extend(of_uplinks.map(|rule| its.rule(CHAIN, &format!("{leaving} {rule}"))));
             counted.extend(networks);
         }
         let counters = counted.iter().map(counter);
-        orders.extend(counters.map(|name| format!("add counter {family} {table} {name}")));
+        orders.extend(counters.map(|name| format!("add counter inet {table} {name}")));
         orders.extend(rules);
         orders
     }
@@ -629,7 +626,7 @@ mod tests {
             "add rule inet t gone iifname ours oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name ip daddr map { \
              10.50.0.0/16 : \"gone-10.50.0.0/16\" } drop",
         ];
-        assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+        assert_eq!(beside.wall().orders("t", &carried), expected);
 
         carried.is_secret = true;
         let private = [
@@ -638,7 +635,7 @@ mod tests {
             "add rule inet t gone iifname ours oifname { \"eth1\" } ip6 daddr { fc00::/7 } counter name astray drop",
         ];
         let expected = [&expected[..], &private].concat();
-        assert_eq!(beside.wall().orders("inet", "t", &carried), expected);
+        assert_eq!(beside.wall().orders("t", &carried), expected);
     }
 
     #[test]
@@ -656,7 +653,7 @@ mod tests {
         let counter = "add counter inet t gone-10.50.0.0/16";
         let gone = "add rule inet t gone w oifname { \"eth1\" } ip daddr { 10.50.0.0/16 } counter name ip daddr map { \
                     10.50.0.0/16 : \"gone-10.50.0.0/16\" } drop";
-        assert_eq!(beside.wall().orders("inet", "t", &carried), [chain, counter, gone]);
+        assert_eq!(beside.wall().orders("t", &carried), [chain, counter, gone]);
 
         carried.is_secret = true;
         let many =
@@ -666,7 +663,7 @@ mod tests {
         let lan = led(&["10.0.0.0/8", "192.168.0.0/16", "fc00::/7"]);
         beside.raise([("eth1".to_owned(), led(&many)), ("eth2".to_owned(), lan)].into());
 
-        let orders = beside.wall().orders("inet", "t", &carried);
+        let orders = beside.wall().orders("t", &carried);
         let is_of = |name: &str, daddr: &str, verdict: &str| {
             let order =
                 format!("add rule inet t gone w oifname {{ \"{name}\" }} {daddr} {verdict}");
@@ -758,7 +755,7 @@ mod tests {
         assert!(v4.iter().map(told).eq(["10.50.0.0/24 of lan0 by eth1, eth2"]), "{v4:?}");
         let v6 = gone("gone-fd51__/64");
         assert!(v6.iter().map(told).eq(["fd51::/64 of lan1 by eth1"]), "{v6:?}");
-        let orders = wall.orders("inet", "t", &carried("w"));
+        let orders = wall.orders("t", &carried("w"));
         let counter = "add counter inet t gone-fd51__/64".to_owned();
         assert!(orders.contains(&counter), "{orders:?}");
     }
@@ -782,11 +779,11 @@ mod tests {
         assert_eq!(wall.uplinks["eth1"].networks, [own].into(), "a wider route leads to the other");
         let mut carried = carried("w");
         assert!(!wall.is_open_for(&carried));
-        let walled = wall.orders("inet", "t", &carried);
+        let walled = wall.orders("t", &carried);
         assert!(walled.iter().any(|it| it.contains("10.77.0.0/24")), "{walled:?}");
         carried.devices.insert("lo".to_owned());
         assert!(wall.is_open_for(&carried));
-        assert_eq!(wall.orders("inet", "t", &carried).len(), 1, "the chain alone");
+        assert_eq!(wall.orders("t", &carried).len(), 1, "the chain alone");
         // Routes to other networks are not known.
         beside.note_address((1, "192.0.2.1".parse().unwrap(), 24), true);
         assert!(!beside.has_routes);

@@ -39,7 +39,7 @@ use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
 use crate::links::GROUP;
 use crate::netlink::{Message, Netlink, Request};
-use crate::nft;
+use crate::nft::{self, OrdersFor};
 
 const FAMILY: &str = "inet";
 /// How long after the last dropped packet a counter is still said to grow.
@@ -176,7 +176,7 @@ impl Fence {
     }
 
     fn orders_of(&self, wall: &Wall, content: &Content) -> Vec<String> {
-        let orders = |it| wall.orders(FAMILY, self.table, it);
+        let orders = |it| wall.orders(self.table, it);
         content.carried.as_ref().map(orders).unwrap_or_default()
     }
 
@@ -467,16 +467,11 @@ impl Plan {
     }
 
     /// The orders that make the table's chains and rules.
-    fn orders(&self, table: &str) -> Vec<String> {
-        let mut orders = vec![
-            format!("add chain {FAMILY} {table} in_name"),
-            format!(
-                "add chain {FAMILY} {table} prerouting {{ type filter hook prerouting priority raw; policy accept; }}"
-            ),
-        ];
-        let mut add = |chain: &str, rule: &str| {
-            orders.push(format!("add rule {FAMILY} {table} {chain} {rule}"));
-        };
+    fn orders(&self, table: &'static str) -> Vec<String> {
+        let table = OrdersFor(table);
+        let entrance = table.base_chain("prerouting", "filter", "prerouting priority raw");
+        let mut orders = vec![table.chain("in_name"), entrance];
+        let mut add = |chain: &str, rule: &str| orders.push(table.rule(chain, rule));
         let devices = nft::interfaces(&self.devices);
         let beside_radios = match self.radios.is_empty() {
             true => String::new(),

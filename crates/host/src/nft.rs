@@ -94,6 +94,31 @@ pub fn listed(all: impl IntoIterator<Item = impl ToString>) -> String {
     all.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// Makes orders about a table of the family `inet`.
+#[derive(Clone, Copy, Debug)]
+pub struct OrdersFor(pub &'static str);
+
+impl OrdersFor {
+    /// The order that adds a chain with a hook of the kernel.
+    #[must_use]
+    pub fn base_chain(self, name: &str, kind: &str, hook: &str) -> String {
+        let chain = self.chain(name);
+        format!("{chain} {{ type {kind} hook {hook}; policy accept; }}")
+    }
+
+    /// The order that adds a chain without a hook: other chains jump to it.
+    #[must_use]
+    pub fn chain(self, name: &str) -> String {
+        format!("add chain inet {} {name}", self.0)
+    }
+
+    /// The order that adds a rule to a chain.
+    #[must_use]
+    pub fn rule(self, chain: &str, rule: &str) -> String {
+        format!("add rule inet {} {chain} {rule}", self.0)
+    }
+}
+
 /// Names of interfaces as elements of a set; stars in names are escaped, so they match stars alone.
 #[must_use]
 pub fn interfaces<'n>(names: impl IntoIterator<Item = &'n String>) -> String {

@@ -171,10 +171,8 @@ pub(crate) fn read_note(name: &str) -> Option<String> {
 }
 
 fn read_note_at(path: &Path) -> Option<String> {
-    let mut options = File::options();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let mut text = String::new();
-    let file = options.open(path).ok()?;
+    let file = open_own(path, false).ok()?;
     file.take(LONGEST_NOTE).read_to_string(&mut text).ok()?;
     of_this_namespace(&text).map(str::to_owned)
 }
@@ -190,7 +188,7 @@ pub fn is_running() -> bool {
     let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
     let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
     beside.chain([usual]).any(|path| {
-        let locked = open_lock(&path, false).map(try_lock);
+        let locked = open_own(&path, false).map(try_lock);
         matches!(locked, Ok(Err((_, Errno::EWOULDBLOCK))))
     })
 }
@@ -233,11 +231,11 @@ pub fn is_ours(folder: &Path) -> bool {
     })
 }
 
-/// Opens the file of a lock; with `creates`, makes a missing file.
+/// Opens the file of a lock or of notes, which somebody else may have planted; with `creates`, makes a missing file.
 ///
 /// # Errors
 /// When the file cannot be opened or made.
-pub fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
+pub fn open_own(path: &Path, creates: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     match options.open(path) {
@@ -302,7 +300,7 @@ mod tests {
     #[test]
     fn a_lock_is_waited_for_that_another_holds_for_a_moment_and_not_one_of_a_gateway() {
         let path = env::temp_dir().join(format!("trackway-lock-{}", std::process::id()));
-        let open = || open_lock(&path, true).unwrap();
+        let open = || open_own(&path, true).unwrap();
         let held = try_lock(open()).unwrap();
 
         let refused = try_lock(open()).map(drop).map_err(|(_, why)| why);

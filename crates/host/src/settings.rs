@@ -17,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, bail};
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc;
 use tracing::{debug, info, warn};
 
 use crate::fault::{self, Fault};
@@ -129,13 +128,8 @@ pub fn keep_file() {
 
 /// Whether a file of settings changed in this network namespace exists.
 pub(crate) fn has_notes() -> bool {
-    let text = open_notes().and_then(|file| read_notes(&file));
+    let text = run::open_own(&place(), false).and_then(|file| read_notes(&file));
     text.is_ok_and(|text| run::of_this_namespace(&text).is_some())
-}
-
-fn open_notes() -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(place())
 }
 
 fn read_notes(file: &File) -> io::Result<String> {
@@ -191,7 +185,7 @@ impl Drop for Settings {
 pub fn give_back() -> anyhow::Result<Vec<String>> {
     let at = place();
     let said = || format!("cannot give back the settings in {}", at.display());
-    let file = match open_notes() {
+    let file = match run::open_own(&place(), false) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened.with_context(said)?,
     };

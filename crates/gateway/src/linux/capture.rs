@@ -15,7 +15,7 @@ use base::ip::Prefix;
 use base::time::Time;
 use host::beside::Carried;
 use host::fence::{Content, DROP};
-use host::nft::{self, Told};
+use host::nft::{self, OrdersFor, Told};
 use host::numbers::Mark;
 use host::{Observer, Owner};
 
@@ -23,8 +23,7 @@ use super::firewall::{MARK as OWN, TARGET};
 use super::led::{BEHIND, CAPTURED, Led, pass_others};
 
 /// Name of the table that goes with its process; diverted connections have another table.
-const TABLE: &str = "trackway_carry";
-const FAMILY: &str = "inet";
+const TABLE: OrdersFor = OrdersFor("trackway_carry");
 /// Mark by which routing leads packets to this host.
 const MARK: Mark = CAPTURED.mark;
 const LOOPBACK: &str = "lo";
@@ -83,17 +82,16 @@ impl Plan {
     /// The orders for the capturing table.
     fn script(&self) -> Vec<String> {
         let mut orders = vec![
-            format!("add table {FAMILY} {TABLE} {{ flags owner; }}"),
-            chain(TABLE, "prerouting", "filter", "prerouting priority mangle"),
-            chain(TABLE, "output", "route", "output priority mangle"),
+            format!("add table inet {} {{ flags owner; }}", TABLE.0),
+            TABLE.base_chain("prerouting", "filter", "prerouting priority mangle"),
+            TABLE.base_chain("output", "route", "output priority mangle"),
         ];
         orders.extend(passes(TABLE));
         orders.extend([
-            add(TABLE, "output", &format!("meta mark {{ {OWN:#x}, {TARGET:#x} }} accept")),
+            TABLE.rule("output", &format!("meta mark {{ {OWN:#x}, {TARGET:#x} }} accept")),
             // Routing has lost the rule for marked packets: they would leave past us.
-            chain(TABLE, "guard", "filter", "postrouting priority mangle"),
-            add(
-                TABLE,
+            TABLE.base_chain("guard", "filter", "postrouting priority mangle"),
+            TABLE.rule(
                 "guard",
                 &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop"),
             ),
@@ -106,22 +104,21 @@ impl Plan {
 
     /// The content of the table that stays when the gateway is killed.
     fn shut(&self) -> Content {
-        let table = Owner::Sar.table();
+        let table = OrdersFor(Owner::Sar.table());
         let mut orders = vec![
-            chain(table, "prerouting", "filter", &format!("prerouting priority {BEHIND}")),
-            chain(table, "output", "filter", &format!("output priority {BEHIND}")),
+            table.base_chain("prerouting", "filter", &format!("prerouting priority {BEHIND}")),
+            table.base_chain("output", "filter", &format!("output priority {BEHIND}")),
         ];
         orders.extend(passes(table));
         orders.extend([
-            add(table, "prerouting", &format!("meta mark {MARK:#x} accept")),
-            add(
-                table,
+            table.rule("prerouting", &format!("meta mark {MARK:#x} accept")),
+            table.rule(
                 "output",
                 &format!("meta mark {{ {OWN:#x}, {TARGET:#x}, {MARK:#x} }} accept"),
             ),
             // Because of this rule, which no packet reaches, the kernel puts fragments together: fragments have no ports.
-            format!("add chain {FAMILY} {table} whole"),
-            add(table, "whole", "meta l4proto udp tproxy to :9"),
+            table.chain("whole"),
+            table.rule("whole", "meta l4proto udp tproxy to :9"),
         ]);
         orders.extend(self.taking(table, |_, _| DROP.to_owned(), DROP));
         let undropped = "datagrams for other gateways leave in clear while S/R stands still";
@@ -135,7 +132,7 @@ impl Plan {
     /// `take_own` to packets of this host.
     fn taking(
         &self,
-        table: &str,
+        table: OrdersFor,
         take: impl Fn(&str, &str) -> String,
         take_own: &str,
     ) -> Vec<String> {
@@ -156,15 +153,16 @@ impl Plan {
             let networks = self.networks.iter().filter(has).map(|it| it.network().to_string());
             let networks = nft::listed(networks);
             orders.push(format!(
-                "add set {FAMILY} {table} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
-                 {{ {networks} }}; }}"
+                "add set inet {} far{digit} {{ type ipv{digit}_addr; flags interval; auto-merge; elements = \
+                 {{ {networks} }}; }}",
+                table.0
             ));
             for end in ["dport", "sport"] {
                 let which = format!("{name} daddr @far{digit} udp {end} {{ {ports} }}");
                 let take = take(name, &listener);
-                orders.push(add(table, "prerouting", &format!("{from}{which} {take}")));
+                orders.push(table.rule("prerouting", &format!("{from}{which} {take}")));
                 if takes_own {
-                    orders.push(add(table, "output", &format!("{which} {take_own}")));
+                    orders.push(table.rule("output", &format!("{which} {take_own}")));
                 }
             }
         }
@@ -173,17 +171,9 @@ impl Plan {
 }
 
 /// The rules of a table for packets of other services.
-fn passes(table: &str) -> impl Iterator<Item = String> {
+fn passes(table: OrdersFor) -> impl Iterator<Item = String> {
     let chains = ["prerouting", "output"].into_iter();
-    chains.flat_map(move |chain| pass_others(&CAPTURED).map(move |rule| add(table, chain, &rule)))
-}
-
-fn chain(table: &str, name: &str, kind: &str, hook: &str) -> String {
-    format!("add chain {FAMILY} {table} {name} {{ type {kind} hook {hook}; policy accept; }}")
-}
-
-fn add(table: &str, chain: &str, rule: &str) -> String {
-    format!("add rule {FAMILY} {table} {chain} {rule}")
+    chains.flat_map(move |chain| pass_others(&CAPTURED).map(move |rule| table.rule(chain, &rule)))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::ip::{Prefix, protocol};
 use host::beside::Carried;
 use host::fence::{Content, DROP};
-use host::nft::{self, TABLE, interfaces, listed};
+use host::nft::{self, OrdersFor, TABLE, interfaces, listed};
 use host::numbers::Mark;
 use host::{Owner, timewait};
 use rules::{Ports, Refusal, Selector};
@@ -197,11 +197,11 @@ impl Plan {
         for (chain, hook) in
             [(UNTRACKED, "output priority raw"), (GUARD, "postrouting priority mangle")]
         {
-            orders.push(table.chain(chain, "filter", hook));
+            orders.push(table.orders().base_chain(chain, "filter", hook));
         }
-        orders.push(table.chain(ERRORS, "route", "output priority mangle"));
+        orders.push(table.orders().base_chain(ERRORS, "route", "output priority mangle"));
         let past_us = format!("{} oifname != \"{LOOPBACK}\" counter drop", has_mark(&DIVERTED));
-        orders.push(table.add(GUARD, &past_us));
+        orders.push(table.orders().rule(GUARD, &past_us));
         orders.extend(self.deciding(table));
         orders
     }
@@ -212,13 +212,13 @@ impl Plan {
         let mut orders = self.base(table);
         orders.extend(self.deciding(table));
         if !self.interfaces.is_empty() {
-            orders.push(table.chain(GUARD, "filter", "postrouting priority mangle"));
+            orders.push(table.orders().base_chain(GUARD, "filter", "postrouting priority mangle"));
             let by: BTreeSet<_> =
                 self.interfaces.iter().cloned().chain([LOOPBACK.to_owned()]).collect();
             let by = interfaces(&by);
             let ours = has_one_of(&[timewait::LED, REFUSED]);
             let answers = format!("{ours} oifname != {{ {by} }} {DROP}");
-            orders.push(table.add(GUARD, &answers));
+            orders.push(table.orders().rule(GUARD, &answers));
         }
         Content {
             orders,
@@ -235,14 +235,18 @@ impl Plan {
         for version in &VERSIONS {
             orders.extend(version.sets(table));
             orders.extend(version.memory(table));
-            orders.extend(Hook::ALL.map(|hook| table.plain_chain(&hook.chain(version))));
+            orders.extend(Hook::ALL.map(|hook| table.orders().chain(&hook.chain(version))));
         }
         let (kind, priority) = match table {
             Table::Diverting => ("route", "mangle".to_owned()),
             Table::Shut => ("filter", BEHIND.to_string()),
         };
-        orders.push(table.chain(ENTRANCE, "filter", &format!("prerouting priority {priority}")));
-        orders.push(table.chain(EXIT, kind, &format!("output priority {priority}")));
+        orders.push(table.orders().base_chain(
+            ENTRANCE,
+            "filter",
+            &format!("prerouting priority {priority}"),
+        ));
+        orders.push(table.orders().base_chain(EXIT, kind, &format!("output priority {priority}")));
         orders
     }
 
@@ -267,14 +271,14 @@ impl Plan {
                     "add set inet {TABLE} {set}{digit} {{ typeof {name} saddr . @th,{told},16; size \
                      {REMEMBERED}; flags dynamic,timeout; timeout 1d; }}"
                 ));
-                orders.push(Table::Diverting.add(
+                orders.push(Table::Diverting.orders().rule(
                     ERRORS,
                     &format!(
                         "meta l4proto {transport} meta mark {TARGET:#x} fib saddr type != local update \
                          @{set}{digit} {{ {name} saddr . @nh,{ports},16 }}"
                     ),
                 ));
-                orders.push(Table::Diverting.add(
+                orders.push(Table::Diverting.orders().rule(
                     ERRORS,
                     &format!(
                         "{errors} @th,{protocol},8 {number} {name} daddr . @th,{told},16 @{set}{digit} \
@@ -332,13 +336,13 @@ impl Plan {
                     self.rules.iter().flat_map(|rule| rule.render(table, version, hook, let_in));
                 let chain = hook.chain(version);
                 let all = ours.into_iter().chain(plain).chain(rules);
-                orders.extend(all.map(|rule| table.add(&chain, &rule)));
+                orders.extend(all.map(|rule| table.orders().rule(&chain, &rule)));
             }
         }
         if self.holds() && table == Table::Diverting {
             // Connection tracking knows nothing of a dropped SYN: a firewall that drops invalid packets would
             // drop the answer, too.
-            orders.push(table.add(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
+            orders.push(table.orders().rule(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
         }
         orders
     }
@@ -359,7 +363,7 @@ impl Plan {
             let (far, chain) = (self.far(version), Hook::Arriving.chain(version));
             format!("{from}{far} goto {chain}")
         }));
-        rules.iter().map(|rule| table.add(ENTRANCE, rule)).collect()
+        rules.iter().map(|rule| table.orders().rule(ENTRANCE, rule)).collect()
     }
 
     /// The rules that lead packets to sockets of ours before any decision.
@@ -397,7 +401,7 @@ impl Plan {
                 format!("{far} goto {chain}")
             }));
         }
-        rules.iter().map(|rule| table.add(EXIT, rule)).collect()
+        rules.iter().map(|rule| table.orders().rule(EXIT, rule)).collect()
     }
 }
 
@@ -431,22 +435,8 @@ impl Table {
         }
     }
 
-    /// The order that adds a rule to a chain.
-    fn add(self, chain: &str, rule: &str) -> String {
-        format!("add rule inet {} {chain} {rule}", self.name())
-    }
-
-    /// The order that adds a chain with a hook of the kernel.
-    fn chain(self, name: &str, kind: &str, hook: &str) -> String {
-        format!(
-            "add chain inet {} {name} {{ type {kind} hook {hook}; policy accept; }}",
-            self.name()
-        )
-    }
-
-    /// The order that adds a chain without a hook: other chains jump to it.
-    fn plain_chain(self, name: &str) -> String {
-        format!("add chain inet {} {name}", self.name())
+    fn orders(self) -> OrdersFor {
+        OrdersFor(self.name())
     }
 }
 
@@ -595,8 +585,8 @@ impl Version {
             let forget = other.map(|other| format!("delete @{other}{digit} {{ {connection} }}"));
             let remember = format!("update @{own}{digit} {{ {connection} }}");
             let rules = forget.into_iter().chain([remember, end.to_owned()]);
-            let rules = rules.map(|rule| table.add(&chain, &rule));
-            [table.plain_chain(&chain)].into_iter().chain(rules).collect::<Vec<_>>()
+            let rules = rules.map(|rule| table.orders().rule(&chain, &rule));
+            [table.orders().chain(&chain)].into_iter().chain(rules).collect::<Vec<_>>()
         };
         if table == Table::Shut {
             return chain("by_ip", "plain", None, "accept");

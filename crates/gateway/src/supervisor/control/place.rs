@@ -20,7 +20,7 @@ use anyhow::{Context as _, bail, ensure};
 use caps::Capability;
 use host::run::{
     FolderWatch, LOCKS, RUN, SOCKET, base, candidates, folder, is_ours, is_running, namespace,
-    open_lock, try_lock,
+    open_own, try_lock,
 };
 use host::timewait::TimeWait;
 use nix::errno::Errno;
@@ -236,7 +236,7 @@ pub fn keep_folder(
     // Only the gateway's user may open the lock, and root as long as it has all rights.
     let elsewhere = socket.and_then(|socket| {
         let lock = lock_of(socket);
-        open_lock(&lock, false).ok().map(|file| (socket, lock, file))
+        open_own(&lock, false).ok().map(|file| (socket, lock, file))
     });
     rights::settle(None, &[Capability::CAP_CHOWN, Capability::CAP_NET_ADMIN])?;
     // The filter lets it open no sockets.
@@ -308,7 +308,7 @@ impl Lock {
     fn take(path: PathBuf, account: Option<&Account>) -> anyhow::Result<Self> {
         let said = || format!("cannot lock {}", path.display());
         let file = loop {
-            let file = open_lock(&path, true).with_context(said)?;
+            let file = open_own(&path, true).with_context(said)?;
             // What is given away below is the gateway's, and not what a name was made to lead to.
             let is = file.metadata().with_context(said)?;
             ensure!(is.is_file() && is.nlink() <= 1, "{}: it is no file of a gateway's", said());
@@ -430,7 +430,7 @@ fn remove_empty(folder: &Path, lock: &Path) {
 
 /// Removes a lock that no gateway holds, and the socket in its folder.
 fn remove_unlocked(lock: &Path, folder: &Path) {
-    let Ok(file) = open_lock(lock, false) else { return };
+    let Ok(file) = open_own(lock, false) else { return };
     if_unlocked(file, lock, || {
         let _ = fs::remove_file(folder.join(SOCKET));
         // While the lock is held no other gateway needs the folder. A folder with notes in it stays.
