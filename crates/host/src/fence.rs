@@ -357,6 +357,17 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// The growth of a counter that began with zero.
+    #[must_use]
+    pub(crate) fn from_zero() -> Self {
+        Self { last: Some(0), ..Self::default() }
+    }
+
+    /// Time passes; nobody has asked for the counter.
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.now = now;
+    }
+
     /// Takes the present value of the counter. Growth counts from the first value on.
     pub fn follow(&mut self, now: Time, count: u64) {
         self.now = now;
@@ -605,5 +616,20 @@ mod tests {
         );
 
         assert_eq!(told, [false, false, true, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn a_counter_from_zero_grows_at_once_and_rests_while_nobody_asks() {
+        let at = |seconds: u64| Time::ZERO + Duration::from_secs(seconds);
+        let mut growth = Growth::from_zero();
+
+        growth.follow(at(0), 0);
+        assert!(!growth.is_lasting());
+        growth.follow(at(1), 5);
+        assert!(growth.is_lasting());
+        growth.pass(at(31));
+        assert!(!growth.is_lasting());
+        growth.follow(at(32), 5);
+        assert!(!growth.is_lasting());
     }
 }

@@ -78,7 +78,7 @@ pub struct Reconciler {
     missing: BTreeMap<Entry, String>,
     /// Drops packets that come or leave in clear.
     fence: Fence,
-    /// Whether counters of the fence have grown lately, while it has a wall.
+    /// Whether counters of the fence have grown lately; they are read while it has a wall.
     walled_off: BTreeMap<String, Growth>,
     /// How often the observer's wall had changed when the fence had it last.
     wall_changes: u64,
@@ -338,7 +338,8 @@ impl Reconciler {
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.fault());
         faults.extend(self.gone());
-        faults.extend(self.has_grown(beside::ASTRAY).then(|| self.astray()));
+        let has_wall = self.fence.has_wall();
+        faults.extend((has_wall && self.has_grown(beside::ASTRAY)).then(|| self.astray()));
         faults.extend(self.loosened.faults());
         faults.extend(self.renamed.values().map(|why| Fault::new(&fault::UNFENCED, why)));
         faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
@@ -1028,10 +1029,11 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
-            of.walled_off.retain(|_, _| of.fence.has_wall());
+            of.walled_off.values_mut().for_each(|it| it.pass(now));
             if of.fence.has_wall() {
                 for (name, count) in of.fence.counted() {
-                    of.walled_off.entry(name).or_default().follow(now, count);
+                    let its = of.walled_off.entry(name).or_insert_with(Growth::from_zero);
+                    its.follow(now, count);
                 }
             }
             if of.has_refused() {
