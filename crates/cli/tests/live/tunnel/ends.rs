@@ -17,6 +17,46 @@ impl Net {
     }
 }
 
+/// All that a gateway may change on its host.
+const HOST: [&str; 7] = [
+    "ip -d address",
+    "ip -4 route show table all",
+    "ip -6 route show table all",
+    "ip -4 rule",
+    "ip -6 rule",
+    "nft list ruleset",
+    "sysctl -a --pattern ^net.ipv[46].(conf|ip_forward)",
+];
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn after_a_clean_end_and_after_a_crash_and_down_the_host_is_as_before() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"10.77.0.2/32\"");
+    // To be loosened for the peer's datagrams, and given back.
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+    let host = |net: &Net| HOST.map(|command| net.run(0, command));
+    assert!(wait_until(SOON, || !host(&net)[0].contains("tentative")));
+    let before = host(&net);
+    let expect_before = |net: &Net, when: &str| {
+        let is_as_before = wait_until(SOON, || host(net) == before);
+        assert!(is_as_before, "{when}: {before:#?}, {:#?}", host(net));
+    };
+
+    net.start_all();
+    for (command, (before, now)) in HOST.iter().zip(before.iter().zip(host(&net))) {
+        assert!(*before != now || *command == "ip -6 rule", "{command} shows nothing of ours");
+    }
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    expect_before(&net, "after a clean end");
+
+    net.start(0);
+    net.crash(0);
+    net.run(0, &format!("{TRACKWAY} down"));
+    expect_before(&net, "after a crash and down");
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_start_that_fails_after_a_crash_opens_nothing() {
