@@ -322,12 +322,12 @@ fn the_window_does_not_grow_while_the_application_holds_back() {
 
 #[test]
 fn initial_windows_are_those_of_their_rfcs() {
-    let octets = |window: InitialWindow| [536, 1_460, 4_000].map(|mss| window.octets(mss));
+    let octets = |window: InitialWindow| [1_095, 1_460, 2_190, 8_000].map(|mss| window.octets(mss));
 
-    assert_eq!(octets(InitialWindow::Rfc5681), [2_144, 4_380, 8_000]);
-    assert_eq!(octets(InitialWindow::Rfc6928), [5_360, 14_600, 14_600]);
-    assert_eq!(octets(InitialWindow::Segments(10)), [5_360, 14_600, 40_000]);
-    assert_eq!(octets(InitialWindow::Octets(7)), [7, 7, 7]);
+    assert_eq!(octets(InitialWindow::Rfc5681), [4_380, 4_380, 6_570, 16_000]);
+    assert_eq!(octets(InitialWindow::Rfc6928), [10_950, 14_600, 14_600, 16_000]);
+    assert_eq!(octets(InitialWindow::Segments(10)), [10_950, 14_600, 21_900, 80_000]);
+    assert_eq!(octets(InitialWindow::Octets(7)), [7; 4]);
 }
 
 #[test]

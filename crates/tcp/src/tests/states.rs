@@ -7,7 +7,7 @@ use base::tcp::{Flags, Options, Segment};
 
 use super::pair::{Pair, pattern};
 use super::script::{ACK, FIN, NOTHING, RST, SYN, SYN_ACK, Script, mss_option, plain};
-use crate::{Config, Event, State};
+use crate::{Config, Event, Offer, State};
 
 #[test]
 fn an_active_open_connects() {
@@ -34,9 +34,25 @@ fn what_comes_with_a_syn_ack_is_kept() {
 }
 
 #[test]
+fn a_connection_rests_while_nothing_is_unacknowledged_either_way() {
+    let mut script = Script::open(plain());
+    assert!(script.tcp.is_at_rest());
+
+    let _ = script.write(100);
+    assert!(!script.tcp.is_at_rest(), "the peer is to answer");
+    let _ = script.peer(1, 101, ACK, 0);
+    assert!(script.tcp.is_at_rest());
+    let _ = script.peer(1, 101, ACK, 100);
+    assert!(!script.tcp.is_at_rest(), "we are to answer");
+    let _ = script.wait(500);
+    assert!(script.tcp.is_at_rest());
+}
+
+#[test]
 fn an_aborted_connection_keeps_nothing_to_send() {
     let mut script = Script::open(plain());
     let _ = script.write(60_000);
+    assert_eq!(script.peer(1, 1, ACK, 100), NOTHING, "the acknowledgement waits");
     assert!(script.tcp.unsent() > 0);
 
     script.tcp.abort();
@@ -316,6 +332,38 @@ fn icmp_errors_are_told_and_end_nothing_that_is_open() {
     assert_eq!(pair.client().poll_event(), Some(expected));
     assert_eq!(pair.client().poll_event(), None, "not about anything in flight");
     assert_eq!(pair.client().state(), State::Established);
+}
+
+#[test]
+fn an_unreachable_port_refuses_a_connection_that_is_opening() {
+    let seq = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = seq.clone();
+    let mut pair = Pair::new(plain(), plain()).with_fate(move |_, _, segment: &Segment<'_>| {
+        seen.set(segment.seq);
+        Vec::new()
+    });
+    let _ = pair.run_for(Duration::ZERO);
+    let now = pair.now;
+
+    pair.client().handle_icmp(now, icmp::Error::PortUnreachable, seq.get());
+
+    assert_eq!(pair.client().poll_event(), Some(Event::Reset));
+    assert_eq!(pair.client().state(), State::Closed);
+    assert_eq!(pair.client().stats().received.icmp_errors, 1);
+}
+
+#[test]
+fn the_window_is_scaled_from_the_first_segment_without_syn() {
+    let offer = Offer { window_scaling: true, ..plain().offer };
+    let options = Options { window_scale: Some(3), ..mss_option() };
+    let mut script = Script::accept(Config { offer, ..plain() }, options);
+    let _ = script.sent();
+    script.window = 100;
+
+    let _ = script.peer(1, 1, ACK, 0);
+
+    assert_eq!(script.tcp.state(), State::Established);
+    assert_eq!(script.tcp.peer_window(), 800);
 }
 
 #[test]
