@@ -91,8 +91,4 @@ impl Flight {
     pub fn since(&self) -> Option<Time> {
         self.0.front().map(|sent| sent.first_at)
     }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
 }

@@ -502,7 +502,6 @@ impl Sender {
     pub fn discard(&mut self) {
         self.queue.clear();
         self.board.clear();
-        self.flight.clear();
     }
 }
 

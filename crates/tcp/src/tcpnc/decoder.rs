@@ -225,3 +225,21 @@ fn trim(row: &mut Vec<u8>) {
     let len = row.iter().rposition(|coefficient| *coefficient != 0).map_or(0, |last| last + 1);
     row.truncate(len);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_are_held_up_to_the_bound_and_given_back() {
+        let mut decoder = Decoder::new(4, 10);
+
+        assert_eq!(decoder.handle_combination(0, 1, 7, &[1; 6]), Outcome::Innovative);
+        assert_eq!(decoder.handle_combination(1, 1, 7, &[2; 5]), Outcome::Refused);
+        assert_eq!(decoder.handle_combination(1, 1, 7, &[2; 4]), Outcome::Innovative);
+        assert_eq!(decoder.octets(), 10);
+        decoder.forget_before(1);
+        assert_eq!(decoder.octets(), 4);
+        assert_eq!(decoder.handle_combination(2, 1, 7, &[3; 6]), Outcome::Innovative);
+    }
+}

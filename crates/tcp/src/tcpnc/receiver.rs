@@ -187,6 +187,7 @@ fn read_prefix(packet: &[u8]) -> Option<(u32, u16)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::coefficients;
     use super::*;
 
     /// Whether a combination that brings nothing is told to TCP as a sign of a loss.
@@ -199,6 +200,25 @@ mod tests {
         let _ = receiver.handle_combination(&sent(0), &mut stats);
 
         receiver.handle_combination(&sent(1), &mut stats).map(|ack| ack.is_hole)
+    }
+
+    #[test]
+    fn a_packet_without_a_length_is_passed_over() {
+        let mut receiver = Receiver::new(&Config::default());
+        let mut stats = Stats::default();
+        for (first, len) in [(0, 0), (1, 1)] {
+            let (mut coded, mut factor) = ([0, 0, 0, 1, 0, len, 0x5a], Vec::new());
+            coefficients::expand(7, 1, &mut factor);
+            gf::scale(&mut coded, factor[0]);
+            let back = u16::from(len);
+            let sent = Combination { first, count: 1, back, id: 0, key: 7, coded: &coded };
+            let _ = receiver.handle_combination(&sent, &mut stats);
+        }
+
+        let delivery = receiver.poll_delivery(&mut stats).unwrap();
+
+        assert_eq!((delivery.number, receiver.payload(delivery).len()), (1, 1));
+        assert_eq!((stats.undecodable, stats.delivered), (1, 1));
     }
 
     #[test]

@@ -74,6 +74,7 @@ mod tests {
         {
             assert!((success(packets, 3, loss) - expected).abs() < 0.0006, "{packets}");
         }
+        assert_eq!([success(0, 3, 1.0), success(2, 3, 1.0)], [1.0, 0.0], "nothing arrives");
         assert!(success(1, 3, 0.561) >= 0.9 && success(1, 3, 0.563) < 0.9);
     }
 

@@ -7,7 +7,9 @@ use base::tcp::{Flags, Options, Segment, Timestamps};
 
 use super::pair::{Pair, Side, pattern};
 use super::script::{ACK, FIN, NOTHING, SYN_ACK, Script, mss_option, plain, with_sack};
-use crate::{Config, Congestion, DelayedAck, Event, InitialWindow, Limit, Offer, State, TimedOut};
+use crate::{
+    Config, Congestion, DelayedAck, Event, InitialWindow, IpFields, Limit, Offer, State, TimedOut,
+};
 
 #[test]
 fn every_second_segment_is_acknowledged_at_once_and_a_single_one_later() {
@@ -17,6 +19,16 @@ fn every_second_segment_is_acknowledged_at_once_and_a_single_one_later() {
     assert_eq!(script.peer(1_001, 1, ACK, 1_000), [". 1+0 ack 2001"]);
     assert_eq!(script.peer(2_001, 1, ACK, 1_000), NOTHING);
     assert_eq!(script.wait(1_000), ["200: . 1+0 ack 3001"]);
+}
+
+#[test]
+fn packets_have_the_code_point_asked_for() {
+    let mut script = Script::connect(Config { ip: IpFields { dscp: 46, ..plain().ip }, ..plain() });
+    let mut packet = Vec::new();
+
+    assert!(script.tcp.poll_transmit(script.now, &mut packet));
+
+    assert_eq!(packet[1], 46 << 2);
 }
 
 #[test]
