@@ -5,6 +5,15 @@ use std::time::Duration;
 use super::script::{ACK, NOTHING, SYN_ACK, Script, mss_option, plain};
 use crate::{Config, Estimator, Event, KeepAlive, Limit, Rto, State, TimedOut};
 
+#[test]
+fn a_syn_has_a_timeout_of_its_own() {
+    let rto = Rto { syn: Duration::from_millis(300), ..Rto::default() };
+    let mut script = Script::connect(Config { rto, ..plain() });
+    let _ = script.sent();
+
+    assert_eq!(script.wait(500), ["300: S 0+0"]);
+}
+
 /// RFC 6298, section 2, by hand: samples of 100, 100 and 300 ms.
 #[test]
 fn the_estimator_follows_rfc_6298() {

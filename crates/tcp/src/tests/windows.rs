@@ -32,6 +32,18 @@ fn packets_have_the_code_point_asked_for() {
 }
 
 #[test]
+fn an_older_segment_leaves_the_window_alone() {
+    let mut script = Script::open(plain());
+    script.window = 5_000;
+    let _ = script.peer(1_001, 1, ACK, 10);
+    script.window = 100;
+
+    let _ = script.peer(1, 1, ACK, 10);
+
+    assert_eq!(script.tcp.peer_window(), 5_000);
+}
+
+#[test]
 fn the_delay_and_the_count_are_parameters() {
     let delayed_ack = DelayedAck { segments: 3, delay: Duration::from_millis(40) };
     let mut script = Script::open(Config { delayed_ack, ..plain() });
