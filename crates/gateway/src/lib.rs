@@ -40,6 +40,7 @@ pub mod tls;
 mod trust;
 
 pub use config::Config;
+pub use host::run::own_file;
 pub use service::sar_untrusted;
 pub use supervisor::{
     HandedOver, NoGateway, Reloaded, Switched, ask_explanation, ask_hand_over, ask_peer,

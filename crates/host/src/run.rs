@@ -46,6 +46,14 @@ pub fn folder() -> PathBuf {
     base().join(namespace().to_string())
 }
 
+/// The file behind a name in the folder of all gateways, in the folder of this network namespace's gateway. The name
+/// itself may lead to a gateway of another namespace, which was first. `None` for any other path.
+#[must_use]
+pub fn own_file(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name().filter(|_| path.parent() == Some(Path::new(RUN)))?;
+    Some(Path::new(RUN).join(namespace().to_string()).join(name))
+}
+
 /// The folder above the folders of this user's gateways. A process keeps the first answer, even if its user changes or
 /// folders are removed.
 #[must_use]

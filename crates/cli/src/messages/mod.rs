@@ -17,6 +17,8 @@ struct Service {
 
 impl Service {
     fn connect(socket: &Path) -> anyhow::Result<Self> {
+        let own = gateway::own_file(socket).filter(|own| own.exists());
+        let socket = own.as_deref().unwrap_or(socket);
         let stream = UnixStream::connect(socket).map_err(|error| {
             let path = socket.display();
             match error.kind() {

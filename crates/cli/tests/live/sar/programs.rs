@@ -236,6 +236,43 @@ fn the_usual_socket_is_there_again_with_its_folder() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn gateways_of_two_namespaces_have_each_its_usual_socket() {
+    let mut net = Net::star(1, "");
+    for node in 0..2 {
+        let text = fs::read_to_string(net.file(node)).unwrap();
+        let usual: Vec<_> = text.lines().filter(|line| !line.starts_with("socket =")).collect();
+        fs::write(net.file(node), usual.join("\n")).unwrap();
+    }
+    // With a /run of their own: gateways of other tests have theirs in the usual one.
+    let script = net.nets.folder().join("script");
+    let run = format!(
+        "mount -t tmpfs -o mode=755 none /run\nexec {TRACKWAY} run {}\n",
+        net.file(0).display()
+    );
+    fs::write(&script, run).unwrap();
+    let command = format!("unshare -m sh {}", script.display());
+    let first = net.nets.start(&net.nodes[0].clone(), &command, "gateway ready");
+    let inside = format!("nsenter -t {} -m", net.nets.program(first).pid());
+    let command = format!("{inside} {TRACKWAY} run {}", net.file(1).display());
+    net.nets.start(&net.nodes[1].clone(), &command, "gateway ready");
+    let taken = |net: &Net, node: usize| {
+        let status = net.nets.run(&net.nodes[node], &format!("{inside} {TRACKWAY} status --json"));
+        let status: Value = serde_json::from_str(&status).unwrap();
+        status["sar_requests_accepted"].as_u64().unwrap()
+    };
+
+    for (node, to) in [(0, "10.9.1.2"), (1, "10.9.1.1")] {
+        let file = net.file(node);
+        let send =
+            format!("{inside} {TRACKWAY} send {} {to} --port 5000 --no-wait", file.display());
+        net.nets.run(&net.nodes[node], &send);
+
+        assert_eq!((taken(&net, 0), taken(&net, 1)), (1, node as u64));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn many_programs_send_at_once_and_each_hears_of_its_own() {
     let net = Net::pair("--delay 1ms");
     let mut receiver = net.program(1);

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use host::run::FolderWatch;
+use host::run::{self, FolderWatch};
 use nix::unistd::{Group, Uid, User};
 
 use crate::config::sar::Socket;
@@ -29,7 +29,7 @@ impl Listener {
     /// # Errors
     /// When somebody does, or the name or the rights cannot be had.
     pub fn open(socket: &Socket) -> anyhow::Result<Self> {
-        // Root has made a link from the folder of all gateways to a name in our own.
+        // A name in the folder of all gateways is a link that root has made.
         let path = place(&socket.path);
         let (listener, inode) = listen(&path, socket)?;
         Ok(Self { socket: listener, path, inode })
@@ -115,6 +115,10 @@ impl Drop for Listener {
 
 /// Where a socket is whose path may be a link.
 fn place(path: &Path) -> PathBuf {
+    let own = run::own_file(path).filter(|own| own.parent().is_some_and(Path::is_dir));
+    if let Some(own) = own {
+        return own;
+    }
     match (fs::read_link(path), path.parent()) {
         (Ok(target), Some(folder)) => folder.join(target),
         _ => path.to_owned(),
