@@ -27,7 +27,7 @@ use super::rtt::Estimator;
 const START: usize = 64;
 /// What of that may be in flight before anything has arrived, still above TCP's first window: all that waits when a
 /// route changes would go at once to a new neighbour, of which nothing is known. Each delivery opens one packet more, as
-/// in TCP's own slow start (RFC 5681, 3.1), so a flow that starts is never held back.
+/// in TCP's own slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
 const OPEN: usize = 16;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
 const SHARED: Duration = Duration::from_secs(10);
@@ -183,6 +183,7 @@ impl Budget {
     pub fn set_bounds(&mut self, (least, most): (u16, u16)) {
         self.bounds = (least.into(), most.max(least).into());
         self.size = self.size.clamp(self.bounds.0, self.bounds.1);
+        self.open = self.open.max(least.into());
     }
 
     /// Packets that may be in flight.
@@ -198,7 +199,7 @@ impl Budget {
 
     /// It held a packet back.
     pub fn handle_full(&mut self) {
-        self.was_full |= self.open >= START;
+        self.was_full |= self.open as f64 >= self.size.floor();
     }
 
     /// A packet is sent, which will be counted as in flight; returns what to remember, and whether to ask for an
@@ -427,6 +428,17 @@ mod tests {
     }
 
     #[test]
+    fn a_small_budget_grows_though_it_was_never_all_open() {
+        let mut node = Node::new(BOUNDS);
+        node.budget.set_size(10.0);
+
+        node.budget.handle_full();
+        node.round(10, SHORT, (0, 0));
+
+        assert_eq!(node.budget.size(), 20);
+    }
+
+    #[test]
     fn before_anything_has_arrived_few_packets_go_and_each_arrival_opens_one_more() {
         let mut node = Node::new(BOUNDS);
         assert_eq!(node.budget.size(), OPEN);
@@ -437,6 +449,10 @@ mod tests {
         node.round(26, SHORT, (0, 0));
         node.round(52, SHORT, (0, 0));
         assert_eq!(node.budget.size(), START, "what was not open yet was no limit");
+
+        let mut node = Node::new(BOUNDS);
+        node.budget.set_bounds((256, 16_384));
+        assert_eq!(node.budget.size(), 256);
     }
 
     #[test]

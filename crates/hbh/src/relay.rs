@@ -238,8 +238,8 @@ impl Relay {
         }
     }
 
-    /// Forgets a neighbour and hands back its unacknowledged packets of use, so that the packets can take another way: oldest
-    /// first, one call of `orphan` for each packet, with the peer that brought the packet.
+    /// Forgets a neighbour and hands back its unacknowledged packets as [`Self::reroute`] does, so that they can take
+    /// another way.
     pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Option<Peer>)) {
         self.reroute(peer, |_, _| true, orphan);
         for link in self.links.values_mut() {
@@ -269,12 +269,16 @@ impl Relay {
         mut orphan: impl FnMut(&[u8], Option<Peer>),
     ) {
         for flow in self.flows_to(peer) {
-            let acknowledged = self.acknowledged((peer, flow));
-            let useless = self.change((peer, flow), |sender, _, config, pool| {
-                let from = sender.upstream().map(|(from, _)| from);
-                if sender.held() == 0 || !is_moved(&sender.key(), from) {
-                    return 0;
-                }
+            let id = (peer, flow);
+            let Some(sender) = self.senders.get(&id).filter(|sender| sender.held() > 0) else {
+                continue;
+            };
+            let (key, from) = (sender.key(), sender.upstream().map(|(from, _)| from));
+            if !is_moved(&key, from) {
+                continue;
+            }
+            let acknowledged = self.acknowledged(&key);
+            let useless = self.change(id, |sender, _, config, pool| {
                 sender.take_back(acknowledged, (config, pool), |packet| {
                     orphan(&packet.octets, from);
                 })
@@ -284,8 +288,8 @@ impl Relay {
     }
 
     /// The highest acknowledgement that the other direction of a connection has brought here.
-    fn acknowledged(&self, flow: (Peer, FlowId)) -> Option<u32> {
-        let key = self.senders.get(&flow)?.key().reversed();
+    fn acknowledged(&self, key: &FlowKey) -> Option<u32> {
+        let key = key.reversed();
         let reverse = self.peers.keys().filter_map(|&peer| {
             let flow = *self.flows.get(&(peer, key))?;
             self.senders.get(&(peer, flow))

@@ -93,10 +93,12 @@ impl Course {
         self.newest_ack
     }
 
-    /// Whether `ack`, an acknowledgement of this direction, says that the segment has arrived. It says nothing of a
-    /// connection whose segments it is beyond.
+    /// Whether `ack`, an acknowledgement of this direction, says that the segment has arrived. It says nothing of what
+    /// has no numbers, such as a reset, nor of a connection whose segments it is beyond.
     pub fn has_arrived(&self, tcp: Peek, ack: u32) -> bool {
-        self.newest.is_some_and(|(_, end)| !is_after(ack, end)) && !is_after(tcp.end(), ack)
+        tcp.occupies() > 0
+            && self.newest.is_some_and(|(_, end)| !is_after(ack, end))
+            && !is_after(tcp.end(), ack)
     }
 
     /// Whether a later segment acknowledges more.

@@ -678,11 +678,11 @@ impl Sender {
         (octets / each.max(1.0)) as usize
     }
 
-    /// Hands back every packet that is of use to another neighbour, oldest first, and forgets all.
+    /// Hands back what another neighbour has use for, oldest first, and forgets all packets.
     ///
     /// `acknowledged` is the highest acknowledgement that the other direction of the connection brought here. A segment
-    /// before it has arrived: only the neighbour's own acknowledgement is missing. And of TCP's acknowledgements the
-    /// newest says all. Returns how many were of no use.
+    /// before it has arrived: only the neighbour's own acknowledgement is missing. And of TCP's acknowledgements that
+    /// are handed back the newest says all. Returns how many packets were of no use.
     pub fn take_back(
         &mut self,
         acknowledged: Option<u32>,
@@ -691,13 +691,21 @@ impl Sender {
     ) -> u64 {
         let course = &self.course;
         let tcp_of = |packet: &Packet| packet.tcp.filter(|_| config.profile == Profile::Default);
+        let has_arrived = |tcp: Peek| {
+            acknowledged.is_some_and(|acknowledged| course.has_arrived(tcp, acknowledged))
+        };
+        let newest = self
+            .flight
+            .packets()
+            .chain(self.queue.packets())
+            .filter_map(tcp_of)
+            .filter(|&tcp| !tcp.is_syn() && !tcp.is_reset() && !has_arrived(tcp))
+            .map(|tcp| tcp.ack)
+            .reduce(|newest, ack| if is_after(ack, newest) { ack } else { newest });
         let is_useless = |packet: &Packet| {
             tcp_of(packet).is_some_and(|tcp| {
-                if packet.is_pure_ack() {
-                    course.is_superseded(tcp)
-                } else {
-                    acknowledged.is_some_and(|ack| course.has_arrived(tcp, ack))
-                }
+                let is_replaced = newest.is_some_and(|newest| is_after(newest, tcp.ack));
+                has_arrived(tcp) || packet.is_pure_ack() && is_replaced
             })
         };
         let mut useless = 0;
@@ -1121,7 +1129,7 @@ impl Sender {
                 let usual = rtt.timeout(backoffs)
                     + if self.expiries == 0 { self.flight.allowance(rtt) } else { Duration::ZERO }
                     + peer.longest_ack_wait(config);
-                Some(self.waits_since() + usual.min(self.probe_interval(peer, config)))
+                Some(self.waits_since(rtt) + usual.min(self.probe_interval(peer, config)))
             }
             Profile::Paper => self
                 .flight
@@ -1135,10 +1143,11 @@ impl Sender {
 }
 
 impl Sender {
-    /// Since when an answer is waited for. What goes on being sent to a peer that says nothing does not put that off.
-    fn waits_since(&self) -> Time {
+    /// Since when an answer is waited for. Further packets put that off by no more than a timeout, for a train of them
+    /// that the peer cannot answer before its end.
+    fn waits_since(&self, rtt: &Estimator) -> Time {
         let oldest = self.flight.slots.front().map_or(self.last_sent, Slot::sent_at);
-        self.last_sent.min(oldest.max(self.heard_at))
+        self.last_sent.min(oldest.max(self.heard_at) + rtt.timeout(0))
     }
 
     /// How long to wait for the first acknowledgement ever.
@@ -1157,7 +1166,7 @@ impl Sender {
     }
 }
 
-/// Octets of a packet that goes out at most twice, unasked, to a peer that has not answered yet.
+/// A flow with a packet of more octets than this has a lone packet copied once at most, while the peer has not answered.
 const LONG: usize = 500;
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);
@@ -1472,6 +1481,14 @@ impl Flight {
         self.search.find(places, |index| match &slots[index].state {
             State::Done => false,
             State::Flying(packet) | State::Lost(packet) => is_it(packet),
+        })
+    }
+
+    /// The packets that are not acknowledged, oldest first.
+    fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Done => None,
+            State::Flying(packet) | State::Lost(packet) => Some(packet),
         })
     }
 

@@ -80,6 +80,10 @@ impl Queue {
         self.packets.front_mut()
     }
 
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter()
+    }
+
     pub fn octets(&self) -> usize {
         self.octets
     }

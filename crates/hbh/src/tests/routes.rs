@@ -78,6 +78,20 @@ fn what_tcp_has_acknowledged_takes_no_other_way_unless_that_cannot_be() {
 }
 
 #[test]
+fn a_reset_takes_another_way_though_all_before_it_has_arrived() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.give(&segment(0, 300, ACK));
+    pair.give(&reversed(&acknowledgement(300)));
+    pair.give(&segment(300, 0, RST | ACK));
+
+    let mut orphans = Vec::new();
+    let is_forwards = |flow: &base::ip::FlowKey, _| flow.source_port == 1;
+    pair.relays[A].reroute(Peer(1), is_forwards, |packet, _| orphans.push(seq_of(packet)));
+
+    assert_eq!(orphans, [300]);
+}
+
+#[test]
 fn of_acknowledgements_only_the_newest_take_another_way() {
     for (profile, expected) in
         [(Profile::Default, &[300, 300][..]), (Profile::Paper, &[100, 200, 300, 300])]

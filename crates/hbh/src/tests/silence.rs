@@ -45,7 +45,7 @@ fn only_one_flow_asks_a_silent_peer() {
 #[test]
 fn after_a_silence_four_packets_go_out_again_and_then_eight() {
     // A lone packet as often as several, where idle time is used.
-    for (flying, config) in [(1, Config::new(Profile::Default)), (10, quiet(Profile::Default))] {
+    for (flying, config) in [(1, Config::new(Profile::Default)), (20, quiet(Profile::Default))] {
         let mut pair = Line::pair(config);
         for number in 0..4 {
             pair.give(&segment(number * 100, 100, 0));
