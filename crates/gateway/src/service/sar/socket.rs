@@ -8,8 +8,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use host::run::{self, FolderWatch};
+use host::run::{self, FolderWatch, RUN};
 use nix::unistd::{Group, Uid, User};
+use tracing::warn;
 
 use crate::config::sar::Socket;
 use crate::sys::acl::AccessList;
@@ -117,6 +118,13 @@ impl Drop for Listener {
 fn place(path: &Path) -> PathBuf {
     let own = run::own_file(path).filter(|own| own.parent().is_some_and(Path::is_dir));
     if let Some(own) = own {
+        if fs::read_link(path).is_ok_and(|target| own.strip_prefix(RUN) != Ok(target.as_path())) {
+            warn!(
+                "{} leads to a gateway of another network namespace: programs of this one find this gateway at {}",
+                path.display(),
+                own.display()
+            );
+        }
         return own;
     }
     match (fs::read_link(path), path.parent()) {
