@@ -315,7 +315,8 @@ fn the_user_and_the_control_socket_can_be_chosen() {
     assert!(usual.contains("no gateway runs in this network namespace"), "{usual}");
     assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
     assert!(missing.contains("there is no such account; `useradd --system"), "{missing}");
-    assert!(host.printed().contains("runs as root, as `user` says"), "{}", host.printed());
+    let is_told = wait_until(SOON, || host.printed().contains("runs as root, as `user` says"));
+    assert!(is_told, "{}", host.printed());
 }
 
 #[test]
