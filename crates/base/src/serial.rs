@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(expand(0xfe, 8, 0), 0xfe, "there is none below 0");
         assert_eq!(expand(0, 32, 0xffff_ffff), 0x1_0000_0000);
         assert_eq!(expand(0, 32, u64::MAX), 0xffff_ffff_0000_0000, "there is none above");
-        // Of two numbers that are equally near, the one of the same period.
+        // Two numbers are equally near: the number of the same period counts.
         assert_eq!([expand(0x80, 8, 0x200), expand(0, 8, 0x280)], [0x280, 0x200]);
     }
 

@@ -25,9 +25,9 @@ use super::rtt::Estimator;
 
 /// Where it starts: several times TCP's first window (RFC 6928).
 const START: usize = 64;
-/// What of that may be in flight before anything has arrived, still above TCP's first window: all that waits when a
-/// route changes would go at once to a new neighbour, of which nothing is known. Each delivery opens one packet more, as
-/// in TCP's own slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
+/// Packets in flight before the first delivery, still more than TCP's first window. A change of routes may hand a whole
+/// queue to an unknown neighbour, and must not send it at once. Each delivery allows one packet more, as in TCP's own
+/// slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
 const OPEN: usize = 16;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
 const SHARED: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ impl Sample {
 #[derive(Clone, Debug)]
 pub struct Budget {
     size: f64,
-    /// The part of it that may be used so far.
+    /// Packets that may be in flight at most while few have been delivered: [`OPEN`], and one more for each delivery.
     open: usize,
     bounds: (f64, f64),
     flying: usize,

@@ -44,8 +44,8 @@ base::counters! {
             pub packets_thinned: counter(packets);
             /// Packets discarded: their connection was reset.
             pub packets_reset: counter(packets);
-            /// Packets not handed to another neighbour: segments that TCP has acknowledged, and acknowledgements of TCP
-            /// that a later one replaces.
+            /// Packets discarded when their route changed: segments acknowledged by TCP, and outdated acknowledgements
+            /// of TCP.
             pub packets_useless: counter(packets);
             /// Packets given up on after R retries.
             pub packets_abandoned: counter(packets);

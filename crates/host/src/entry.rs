@@ -45,11 +45,11 @@ pub(crate) const FIB_RULE_INVERT: u32 = 2;
 /// before routes, and rules that lead packets to a table come last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
-    /// A device of ours is as it is to be.
+    /// The state of a device of ours.
     Device {
         /// The number of the device.
         device: u32,
-        /// What it is.
+        /// The state.
         is: DeviceState,
     },
     /// Packets to a network are refused unless there is a better route.

@@ -42,7 +42,7 @@ pub struct LinkState {
     pub addresses: Vec<IpAddr>,
 }
 
-/// What a device of ours is.
+/// A state that the gateway gives its own device.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum DeviceState {
     /// Switched on, without ARP.

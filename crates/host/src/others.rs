@@ -41,7 +41,7 @@ const PAUSE: u32 = 50;
 pub struct Chosen {
     /// The priority of the rule.
     pub priority: u32,
-    /// The number of the program that made it.
+    /// The number of the program that made the rule.
     pub(crate) protocol: u8,
     is_v6: bool,
     table: Table,

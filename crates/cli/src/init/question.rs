@@ -68,7 +68,7 @@ impl Question<'_> {
 /// Checks that two ends may reach each other by these addresses.
 ///
 /// # Errors
-/// When they are one address, or of two versions of IP.
+/// When both addresses are equal, or one is IPv4 and the other IPv6.
 pub fn expect_two(here: SocketAddr, there: SocketAddr) -> anyhow::Result<()> {
     if here == there {
         return Err(misuse("--here and --there: both ends have the same address"));

@@ -167,7 +167,7 @@ pub(crate) fn link_socket(path: &Path) -> io::Result<()> {
         }
     }
     match symlink(Path::new(&namespace().to_string()).join(name), path) {
-        // A gateway that starts at the same moment was first: it is as if it answered already.
+        // Another gateway, started at the same moment, has just made the name. It will listen there.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         outcome => outcome,
     }

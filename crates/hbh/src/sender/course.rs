@@ -93,8 +93,8 @@ impl Course {
         self.newest_ack
     }
 
-    /// Whether `ack`, an acknowledgement of this direction, says that the segment has arrived. It says nothing of what
-    /// has no numbers, such as a reset, nor of a connection whose segments it is beyond.
+    /// Whether `ack`, an acknowledgement of this direction, says that the segment has arrived. A reset has no sequence
+    /// numbers, so no acknowledgement covers it. An `ack` beyond all segments seen is of another connection, or forged.
     pub fn has_arrived(&self, tcp: Peek, ack: u32) -> bool {
         tcp.occupies() > 0
             && self.newest.is_some_and(|(_, end)| !is_after(ack, end))

@@ -1143,8 +1143,8 @@ impl Sender {
 }
 
 impl Sender {
-    /// Since when an answer is waited for. Further packets put that off by no more than a timeout, for a train of them
-    /// that the peer cannot answer before its end.
+    /// When the wait for an answer began. Further packets delay the start of the wait by one timeout at most: a
+    /// half-duplex peer answers only after a train of packets.
     fn waits_since(&self, rtt: &Estimator) -> Time {
         let oldest = self.flight.slots.front().map_or(self.last_sent, Slot::sent_at);
         self.last_sent.min(oldest.max(self.heard_at) + rtt.timeout(0))
@@ -1166,7 +1166,7 @@ impl Sender {
     }
 }
 
-/// A flow with a packet of more octets than this has a lone packet copied once at most, while the peer has not answered.
+/// Octets of a long packet. A flow with long packets copies a lone packet once at most until the peer has answered.
 const LONG: usize = 500;
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);
