@@ -141,3 +141,40 @@ fn an_error_never_makes_a_number_smaller() {
 
     assert_eq!(net.nodes[0].core.known(node(2)), Some((Some(91), 2, false)));
 }
+
+#[test]
+fn a_route_that_ended_is_followed_by_a_newer_one_only() {
+    // Node 3 did not hear that the route of 0 has ended, and offers its own, which leads by 0.
+    let mut net = Net::new(4, 1, |_| plain());
+    net.has_feedback = true;
+    for (one, other) in [(0, 1), (1, 2), (0, 3)] {
+        net.link(one, other, true);
+    }
+    net.send(3, node(2));
+    net.run(Duration::from_secs(2));
+    let (number, ..) = net.nodes[0].core.known(node(2)).unwrap();
+    let offer = |sequence| {
+        Message::Reply(Reply {
+            repair: false,
+            acknowledge: false,
+            prefix: 0,
+            hops: 3,
+            destination: node(2),
+            sequence,
+            originator: node(0),
+            lifetime: Duration::from_secs(5),
+            hello_interval: None,
+            internet: None,
+        })
+    };
+
+    net.link(0, 1, false);
+    net.link(0, 3, false);
+    net.send(0, node(2));
+    net.run(millis(100));
+    net.inject(node(3), 0, true, &offer(number.unwrap()));
+    assert_eq!(net.hops(0, 2), None);
+
+    net.inject(node(3), 0, true, &offer(number.unwrap() + 1));
+    assert_eq!(net.hops(0, 2), Some(4));
+}

@@ -62,6 +62,19 @@ fn a_break_that_the_link_layer_reports_is_healed_at_once_by_the_node() {
 }
 
 #[test]
+fn a_link_that_its_end_tells_of_no_more_is_in_no_route_long_before_its_validity_ends() {
+    let mut net = Net::new(4, &super::line(4), &Config::default());
+    net.run_until(secs(60.0));
+
+    net.cut((2, 0), (3, 0));
+    net.broken((2, 0), main(3));
+    net.broken((3, 0), main(2));
+
+    // A TC message each 5 s, and each is valid for 15 s.
+    net.converge(8.0);
+}
+
+#[test]
 fn a_node_that_goes_is_forgotten_and_found_when_it_is_back() {
     let mut net = Net::new(4, &super::line(4), &Config::default());
     net.converge(20.0);
