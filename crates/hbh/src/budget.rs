@@ -580,6 +580,48 @@ mod tests {
         assert!(node.budget.size() >= GROWN, "{}", node.budget.size());
     }
 
+    /// CUBIC (RFC 9438, 4.1 and 4.2), of W = 256 and a decrease of 0.8: back there after K = (0.2 W / 0.4)^(1/3) = 5 s.
+    #[test]
+    fn after_a_loss_of_our_own_it_grows_as_cubic_does() {
+        let mut node = Node::grown();
+        node.budget.is_starting = false;
+        let lost_at = node.now;
+        (node.budget.lost_at, node.budget.grows_since) = (Some(lost_at), Some(lost_at));
+        node.budget.before_loss = 256.0;
+        node.budget.set_size(256.0 * DECREASE);
+        let mut sizes = Vec::new();
+
+        for second in 1..=7 {
+            while node.now.since(lost_at) < MS * 1_000 * second {
+                node.budget.handle_full();
+                node.round(50, SHORT, (0, 0));
+            }
+            sizes.push(node.budget.size());
+        }
+
+        for (at, size) in (1_i32..).zip(sizes) {
+            let expected = 256.0 + 0.4 * f64::from(at - 5).powi(3);
+            // At least half a packet for each round.
+            let expected = expected.max(256.0 * DECREASE + 12.5 * f64::from(at));
+            assert!((size as f64 / expected - 1.0).abs() < 0.06, "{at} s: {size}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn without_a_queue_it_grows_by_an_eighth_up_to_twice_what_the_path_holds() {
+        // 256 packets fit into the round trip of a grown node.
+        for (size, grown) in [(100.0, 112), (8.0, 9), (1_000.0, 1_000)] {
+            let mut node = Node::grown();
+            (node.budget.is_starting, node.budget.open) = (false, 10_000);
+            node.budget.set_size(size);
+
+            node.budget.handle_full();
+            node.round(50, SHORT, (0, 0));
+
+            assert_eq!(node.budget.size(), grown, "of {size}");
+        }
+    }
+
     #[test]
     fn equal_bounds_fix_it() {
         let mut node = Node::new((8, 8));

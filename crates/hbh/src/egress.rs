@@ -310,10 +310,7 @@ impl Flow {
     }
 
     fn release_all(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
-        while let Some(held) = self.take_first() {
-            self.next = self.next.max(held.end);
-            ready.push_back((held.from, held.octets));
-        }
+        ready.extend(self.held.drain(..).map(|held| (held.from, held.octets)));
         self.gives_up_at = None;
     }
 

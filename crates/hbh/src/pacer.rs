@@ -150,7 +150,7 @@ mod tests {
     fn congestion_starts_the_rate_at_the_throughput_and_then_then_shrinks_it() {
         let mut pacer = congested();
 
-        assert_eq!(pacer.rate(), Some(100_000.0));
+        assert_eq!((pacer.rate(), pacer.is_limited()), (Some(100_000.0), true));
         pacer.handle_congestion(at(1_050), RTT);
         assert_eq!(pacer.rate(), Some(100_000.0), "once a round trip");
         pacer.handle_congestion(at(1_100), RTT);
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(pacer.rate(), Some(110_000.0));
 
         pacer.handle_clear();
-        assert_eq!(pacer.rate(), None);
+        assert_eq!((pacer.rate(), pacer.is_limited()), (None, false));
     }
 
     fn congested() -> Pacer {

@@ -290,3 +290,21 @@ impl Receiver {
         self.unacknowledged = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_holes_that_wait_for_their_packet_the_latest_are_told_once() {
+        let mut receiver = Receiver::new(Time::ZERO, FlowId(1), Seq(0), Layout::Wide);
+        for seq in 0..40 {
+            receiver.note_hole(seq);
+        }
+
+        let told: Vec<u32> = (0..40).filter(|&seq| receiver.take_hole(seq)).collect();
+
+        assert_eq!(told, (8..40).collect::<Vec<_>>());
+        assert!(!receiver.take_hole(39));
+    }
+}

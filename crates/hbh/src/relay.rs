@@ -901,8 +901,6 @@ impl Relay {
             if is_new {
                 self.stats.received.packets_recovered += 1;
                 self.restore(now, id, packet, has_hole);
-            } else {
-                self.pool.give(packet);
             }
         }
     }

@@ -49,7 +49,6 @@ pub fn sum<'a>(
     sum: &mut Vec<u8>,
 ) {
     sum.clear();
-    sum.resize(PREFIX, 0);
     for (seq, packet, header_len, has_hole) in packets {
         let coefficient = coefficient(repeat, seq);
         let payload = &packet[header_len..];
@@ -413,5 +412,30 @@ mod tests {
             decoder.handle_repair(&repair, 0, |_| false, &mut pool);
         }
         assert_eq!(decoder.rows.len(), WAITING);
+    }
+
+    #[test]
+    fn a_sum_that_gives_no_packet_of_the_flow_gives_nothing() {
+        for (version, is_given) in [(6, true), (4, false)] {
+            let (mut decoder, mut pool) = (Decoder::default(), Pool::default());
+            let lost = packet(false, &[7; 10], 1);
+            let mut sum_of_it = Vec::new();
+            sum(3, std::iter::once((0, &lost[..], V6_HEADER, false)), &mut sum_of_it);
+            // The coefficient of the octet that follows the length.
+            sum_of_it[2] = gf::multiply(coefficient(3, 0), version << 4);
+            let repair = Repair {
+                flow: super::super::wire::FlowId(1),
+                first: Seq(0),
+                repeat: Seq(3),
+                protocol: protocol::TCP,
+                mask: Mask::new(&[1]).unwrap(),
+                sum: &sum_of_it,
+            };
+            decoder.handle_repair(&repair, 0, |_| false, &mut pool);
+
+            let given = decoder.poll_recovered(&lost[..V6_HEADER], protocol::TCP, &mut pool);
+
+            assert_eq!(given.map(|(_, packet, _)| packet), is_given.then_some(lost));
+        }
     }
 }

@@ -189,4 +189,19 @@ mod tests {
         assert_eq!(estimator.timeout(2).as_millis(), 450);
         assert_eq!(estimator.timeout(3).as_millis(), 500);
     }
+
+    #[test]
+    fn before_a_packet_is_timed_a_report_stands_for_longer_packets_too() {
+        let mut estimator = Estimator::new(Config::new(Profile::Default).rto, Profile::Default);
+        assert!(estimator.is_unknown());
+        assert_eq!(estimator.first_timeout(1_500).as_millis(), 200);
+
+        let round_trip = Some(Duration::from_millis(100));
+        estimator.learn_from_report(LinkReport { arrived: 1, lost: 0, round_trip });
+
+        assert!(!estimator.is_unknown());
+        // Half as long again, and as much for each hello's length.
+        assert_eq!(estimator.first_timeout(50).as_millis(), 150);
+        assert_eq!(estimator.first_timeout(1_500).as_millis(), 850);
+    }
 }

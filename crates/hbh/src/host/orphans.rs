@@ -200,6 +200,9 @@ mod tests {
         assert_eq!(orphans.settle(Time::ZERO, |_| false), 2);
 
         assert_eq!((orphans.waiting(), orphans.kept()), (MOST_WAITING, 2));
+
+        orphans.settle(Time::ZERO + HELD_FOR, |_| false);
+        assert_eq!((orphans.waiting(), orphans.kept()), (0, MOST_KEPT));
     }
 
     fn with(packets: &[Vec<u8>]) -> Orphans {

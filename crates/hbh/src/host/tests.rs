@@ -599,6 +599,54 @@ fn changes_that_come_together_are_acted_on_together() {
 }
 
 #[test]
+fn a_neighbour_with_another_address_has_been_up_all_the_time() {
+    let mut net = Net::new(2);
+    let since = net.hosts[0].peers().next().unwrap().1.since;
+    let addresses = vec![address(1), address_v6(1)];
+    let changed = Interface { addresses: addresses.clone(), ..interface(1) };
+
+    net.hosts[1].handle_interface(net.now, SEGMENT, Some(changed));
+    net.run(Duration::from_secs(5));
+
+    assert_eq!(net.events[0].len(), 1, "{:?}", net.events[0]);
+    let (_, known) = net.hosts[0].peers().next().unwrap();
+    assert_eq!((&known.addresses, known.since), (&addresses, since));
+}
+
+#[test]
+fn with_a_key_no_frame_is_longer_than_the_link_carries() {
+    let key = Some(GroupKey::new(&[7; 32]));
+    let mut net = Net::with(2, |config| Config { key: key.clone(), ..config });
+    let longest = (1_300..MTU).rfind(|&len| {
+        let mut packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), len - 28);
+        // It may not be cut.
+        packet[6] = 0x40;
+        rewrite_v4_checksum(&mut packet[..V4_HEADER]);
+        net.send(0, 1, &packet).is_ok()
+    });
+    assert!(longest.is_some());
+
+    let mut frame = Vec::new();
+    net.hosts[0].poll_transmit(net.now, SEGMENT, &mut frame).unwrap();
+
+    assert!((MTU - 2..=MTU).contains(&frame.len()), "{} of {longest:?}", frame.len());
+}
+
+#[test]
+fn a_packet_for_which_there_is_no_room_is_counted() {
+    let mut net = Net::with(2, |mut config| {
+        config.core.flows = 1;
+        config
+    });
+    for (to, is_taken) in [(2, true), (3, false), (4, false)] {
+        let packet = datagram([10, 9, 0, 1].into(), [10, 9, 0, to].into(), 100);
+        assert_eq!(net.send(0, 1, &packet).is_ok(), is_taken);
+    }
+
+    assert_eq!(net.hosts[0].stats().leaving.packets_full, 2);
+}
+
+#[test]
 fn another_mtu_counts_for_neighbours_that_are_up() {
     let mut net = Net::new(2);
     let long = datagram([10, 9, 0, 1].into(), [10, 9, 0, 2].into(), 1_300);
@@ -607,6 +655,7 @@ fn another_mtu_counts_for_neighbours_that_are_up() {
     let narrow = Interface { mtu: 1_280, ..interface(0) };
     net.hosts[0].handle_interface(net.now, SEGMENT, Some(narrow));
     net.send(0, 1, &long).unwrap_err();
+    assert_eq!([0, 1].map(|interface| net.hosts[0].uses(interface)), [true, false]);
 
     assert_eq!(net.events[0].len(), 1, "the neighbour has been up all the time");
 }

@@ -364,7 +364,6 @@ impl Neighbours {
         let may_count = neighbour.asked > 0 || now.since(neighbour.asked_at) >= ASK_INTERVAL;
         if neighbour.trial.is_none() && may_count {
             neighbour.trial = Some(Trial { left: MOST_ASKED, at: now, round_trip });
-            neighbour.pursue_trial(now);
             self.note_due();
         }
         true

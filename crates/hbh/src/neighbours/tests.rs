@@ -117,7 +117,91 @@ fn only_whoever_owes_an_answer_is_asked_alone_and_three_times_at_most() {
     assert_eq!(asked(&[10, 10, 10, 10]), 0, "too early");
     assert_eq!(asked(&[50, 50, 50]), 1, "not again for a while");
     assert_eq!(asked(&[60; 50]), 3);
+    // At 60 ms, 200 ms after that, and 400 ms after that, at the next packet.
+    assert_eq!([5, 6, 12, 13].map(|count| asked(&vec![60; count])), [1, 2, 2, 3]);
+    assert_eq!(asked(&[100, 100]), 1);
     assert_eq!(asked(&[500, 500]), 0, "an acknowledgement needs no answer");
+}
+
+#[test]
+fn a_neighbour_that_is_doubted_answers_at_once() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    let heard = |pair: &Pair| pair.left.last_heard((0, mac(1))).unwrap();
+    // Its next two hellos are lost.
+    let silent_at = heard(&pair);
+    while pair.now.since(silent_at) <= DOUBT_AFTER {
+        pair.run(Duration::from_millis(10), |_| true);
+    }
+
+    pair.left.handle_sent(pair.now, (0, mac(1)), None);
+    let asked_at = pair.now;
+    pair.run(Duration::from_millis(50), |_| false);
+
+    assert!(heard(&pair) >= asked_at);
+}
+
+#[test]
+fn what_seems_to_come_from_a_neighbour_is_a_sign_of_it_unless_its_host_says_that_it_has_ended() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    let heard = |pair: &Pair| pair.left.last_heard((0, mac(1))).unwrap();
+
+    pair.left.handle_flow(pair.now, (0, mac(1)));
+    assert_eq!(heard(&pair), pair.now);
+
+    let before = pair.now;
+    pair.now += Duration::from_secs(1);
+    assert!(pair.left.handle_refusal(pair.now, (0, mac(1)), Duration::ZERO));
+    pair.left.handle_flow(pair.now, (0, mac(1)));
+    assert_eq!(heard(&pair), before);
+}
+
+/// Three questions 40 ms apart or a quarter of the round trip, and then one round trip and a quarter with 40 ms more.
+#[test]
+fn a_neighbour_whose_host_says_that_it_has_ended_is_gone_soon_after_the_last_question() {
+    for (round_trip, ends_after) in [(8, 2 * 40 + 10 + 40), (400, 2 * 100 + 500 + 40)] {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        let start = pair.now;
+
+        pair.left.handle_refusal(start, (0, mac(1)), Duration::from_millis(round_trip));
+        while pair.left.peer_at((0, mac(1))).is_some() {
+            pair.run(Duration::from_millis(1), |_| true);
+        }
+
+        let took = pair.now.since(start).as_millis();
+        assert!((ends_after..=ends_after + 1).contains(&took), "{took} ms of {ends_after}");
+    }
+}
+
+#[test]
+fn shorter_intervals_count_from_now_on() {
+    let mut gateway = with(Config { interval: Duration::from_secs(100), ..config() });
+    gateway.poll_transmit(Time::ZERO, 0).unwrap();
+    assert!(gateway.next_timeout() > Some(Time::ZERO + Duration::from_secs(50)));
+
+    gateway.set_times(Time::ZERO, Duration::from_secs(1), Duration::from_secs(10));
+
+    assert_eq!(gateway.next_timeout(), Some(Time::ZERO + Duration::from_secs(1)));
+}
+
+#[test]
+fn each_conversation_has_a_number_of_its_own_and_after_a_while_another() {
+    let mut sessions = Sessions::new(&mut Rng::stream(1, "sessions"));
+    let number = |sessions: &Sessions| sessions.number((0, mac(1)), 7);
+    let first = number(&sessions);
+    let others = [((1, mac(1)), 7), ((0, mac(2)), 7), ((0, mac(1)), 8)];
+    assert!(others.iter().all(|&(place, boot)| sessions.number(place, boot) != first));
+
+    let time = Duration::from_secs(20);
+    sessions.renew_after(Time::ZERO + time - Duration::from_millis(1), time);
+    assert_eq!(number(&sessions), first);
+    sessions.renew_after(Time::ZERO + time, time);
+    let second = number(&sessions);
+    assert_ne!(second, first);
+    sessions.renew_after(Time::ZERO + time * 3 / 2, time);
+    assert_eq!(number(&sessions), second);
 }
 
 #[test]
@@ -232,7 +316,11 @@ impl Pair {
                     (&mut self.right, &mut self.left, self.right_at)
                 };
                 from.handle_timeout(self.now);
+                let before = from.stats().hellos_sent;
+                let mut count = 0;
                 while let Some((_, hello)) = from.poll_transmit(self.now, 0) {
+                    count += 1;
+                    assert_eq!(from.stats().hellos_sent, before + count);
                     if !from_left {
                         self.from_right.push(hello.clone());
                     }

@@ -134,4 +134,43 @@ mod tests {
     fn segment(seq: u32) -> Peek {
         Peek { seq, ack: 0, flags: Flags(0), len: 100 }
     }
+
+    #[test]
+    fn the_newest_segment_is_the_longest_from_the_highest_place() {
+        let mut course = Course::default();
+        for (seq, len) in [(100, 100), (100, 50), (50, 500)] {
+            course.handle_packet(&mut packet(Peek { len, ..segment(seq) }), true);
+
+            assert!(course.is_next(segment(200)), "{seq} {len}");
+            assert!(!course.is_new(segment(99)), "{seq} {len}");
+        }
+        course.handle_packet(&mut packet(Peek { len: 200, ..segment(100) }), true);
+        assert!(course.is_next(segment(300)));
+    }
+
+    #[test]
+    fn the_segment_behind_one_that_was_refused_tells_of_it() {
+        let mut course = Course::default();
+        course.handle_loss(Some(segment(300)));
+
+        let tell = [400, 500].map(|seq| {
+            let mut packet = packet(segment(seq));
+            course.handle_packet(&mut packet, true);
+            packet.has_hole
+        });
+
+        assert_eq!(tell, [true, false]);
+    }
+
+    fn packet(tcp: Peek) -> Packet {
+        Packet {
+            octets: Vec::new(),
+            header_len: 0,
+            protocol: base::ip::protocol::TCP,
+            taken_at: base::time::Time::ZERO,
+            tcp: Some(tcp),
+            has_hole: false,
+            is_repeated: false,
+        }
+    }
 }

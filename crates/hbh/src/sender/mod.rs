@@ -400,20 +400,15 @@ impl Sender {
         let is_held = self.pacer.held_until(now).is_some();
         // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
-        // Acknowledgements fill no link.
-        let blocks = |packet: &Packet, flying| match config.profile {
-            Profile::Default => is_full && !packet.is_pure_ack(),
-            Profile::Paper => flying >= config.fixed_window(),
+        // Acknowledgements fill no link, and the window of the paper has room for all that fly.
+        let blocks = |packet: &Packet| {
+            config.profile == Profile::Default && is_full && !packet.is_pure_ack()
         };
         if self.flight.lost > 0 && may_repeat {
             let index = self.flight.first_lost();
             if let State::Lost(packet) = &self.flight.slots[index].state {
-                if !blocks(packet, self.flight.flying) {
-                    return Turn::Send(Choice::Repeat(index));
-                }
-                if config.profile == Profile::Default {
-                    return Turn::Blocked;
-                }
+                let is_blocked = blocks(packet);
+                return if is_blocked { Turn::Blocked } else { Turn::Send(Choice::Repeat(index)) };
             }
         }
         let Some(first) = self.queue.front() else { return Turn::Nothing };
@@ -427,11 +422,7 @@ impl Sender {
         if is_held || self.flight.slots.len() >= span {
             return Turn::Nothing;
         }
-        match (blocks(first, self.flight.flying), config.profile) {
-            (false, _) => Turn::Send(Choice::New),
-            (true, Profile::Default) => Turn::Blocked,
-            (true, Profile::Paper) => Turn::Nothing,
-        }
+        if blocks(first) { Turn::Blocked } else { Turn::Send(Choice::New) }
     }
 
     /// Whether nothing new goes to a peer that may not be there: something old asks for it.

@@ -231,3 +231,86 @@ fn a_node_with_too_many_flows_uses_no_repairs_and_mixes_no_old_packets_in() {
     node.bring_repair(1, &[(257, &packets[258]), (258, &packets[259])]);
     assert_eq!(node.restored(), [packets[258].clone(), packets[259].clone()]);
 }
+
+#[test]
+fn flows_from_neighbours_beyond_the_bound_are_left_with_their_senders_and_counted() {
+    let mut node = Arrivals::new(Config { flows: 2, ..quiet(Profile::Default) });
+    for flow in 1..=5 {
+        let packet = datagram(&format!("10.0.0.1:{flow}"), "10.9.0.2:2", flow.into());
+        node.bring_as(wire::Data { flow: wire::FlowId(flow), ..data(&packet) }, &packet);
+    }
+
+    assert_eq!(node.restored().len(), 2);
+    assert_eq!(node.relay.stats().received.data_deferred, 3);
+}
+
+#[test]
+fn what_arrives_in_too_many_runs_is_left_with_its_sender() {
+    let mut node = Arrivals::new(Config { hold: Duration::ZERO, ..quiet(Profile::Default) });
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+
+    for n in 1..=300 {
+        let (seq, outstanding) = (wire::Seq(2 * n), Some(2 * n));
+        node.bring_as(wire::Data { seq, outstanding, ..data(&packet) }, &packet);
+    }
+
+    assert_eq!(node.restored().len(), 256);
+    assert_eq!(node.relay.stats().received.data_stray, 44);
+}
+
+#[test]
+fn order_is_kept_in_a_bounded_number_of_connections() {
+    let mut node = Arrivals::new(Config { flows: 10_000, ..quiet(Profile::Default) });
+    for connection in 1..=4_200 {
+        let mut packet = segment(0, 100, 0);
+        packet[20..22].copy_from_slice(&u16::to_be_bytes(connection));
+        node.bring_as(wire::Data { flow: wire::FlowId(connection), ..data(&packet) }, &packet);
+    }
+
+    assert_eq!(node.relay.stats().flows, 4_200 + 4_096);
+}
+
+/// A packet that is sent on or done with lends its memory to the next.
+#[test]
+fn steady_traffic_needs_no_more_memory_whatever_becomes_of_its_packets() {
+    let config = Config { retries: 1, queue: 20, ..Config::new(Profile::Default) };
+    let mut line = Line::new(&[config; 3], &[SLOT, SLOT * 2]);
+    let mut numbers = 0..;
+    let mut rng = Rng::stream(1, "losses");
+    let mut run = |line: &mut Line, rounds: usize| {
+        let before = pool::tests::MADE.get();
+        for number in numbers.by_ref().take(rounds) {
+            // More than goes at once, acknowledgements, and a connection that is reset now and then.
+            for part in 0..30 {
+                line.give(&segment(number * 3_000 + part * 100, 100, ACK));
+            }
+            for part in 1..8 {
+                let back = reversed(&acknowledgement(number * 3_000 + part * 300));
+                line.relays[C].handle_packet(line.now, Peer(1), &back).unwrap();
+            }
+            if number % 5 == 4 {
+                line.give(&segment((number + 1) * 3_000, 0, RST));
+            }
+            line.run_for(Duration::from_millis(400), |_| Fate::lost_if(rng.chance(0.2)));
+        }
+        pool::tests::MADE.get() - before
+    };
+
+    let first = run(&mut line, 60);
+    let second = run(&mut line, 60);
+
+    let stats = [A, B, C].map(|node| line.relays[node].stats());
+    let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
+    for (what, count) in [
+        ("repeated", sum(|it| it.sent.data_repeated)),
+        ("abandoned", sum(|it| it.sent.packets_abandoned)),
+        ("superseded", sum(|it| it.sent.data_superseded)),
+        ("thinned", sum(|it| it.sent.packets_thinned)),
+        ("reset", sum(|it| it.sent.packets_reset)),
+        ("recovered", sum(|it| it.received.packets_recovered)),
+        ("repairs", sum(|it| it.received.repairs_received)),
+    ] {
+        assert!(count > 40, "{what}: {count}");
+    }
+    assert!(second < 40, "{first}, then {second} more");
+}

@@ -85,14 +85,17 @@ fn congestion_is_told_at_once_and_its_end_as_well() {
         }
     }
     // By a timer, so that a driver which sends on the other link looks here as well.
-    node.wait(Duration::from_nanos(1));
+    let moment = Duration::from_nanos(1);
+    assert_eq!(node.relay.next_timeout(), Some(node.now + moment));
+    node.wait(moment);
     told.push((config.congestion, node.answer().expect("news").is_congested));
     let mut out = Vec::new();
     for left in (config.clear..config.congestion).rev() {
         assert_eq!(node.answer(), None, "before {left} wait");
         assert!(node.relay.poll_transmit(node.now, Link(1), &mut out).is_some());
     }
-    node.wait(Duration::from_nanos(1));
+    assert_eq!(node.relay.next_timeout(), Some(node.now + moment));
+    node.wait(moment);
     told.push((config.clear, node.answer().expect("news").is_congested));
 
     assert_eq!(told, [(config.congestion, true), (config.clear, false)]);
@@ -245,6 +248,99 @@ fn a_packet_that_a_peer_brought_is_not_marked() {
     assert!(line.between(B, C).any(|sent| sent.backlog > line.relays[B].config().congestion));
     assert_eq!(line.relays[B].stats().intake.packets_marked, 0);
     assert!(line.delivered.iter().all(|packet| packet[1] == 0b10));
+}
+
+/// 50 packets leave in a round trip: if fewer waited, the next hop would have nothing to send until more come.
+#[test]
+fn on_a_long_path_congestion_is_told_later_and_its_end_earlier() {
+    for (queue, told, cleared) in [(200, 45..55, 22..28), (40, 28..32, 14..17)] {
+        let inside = Config { congestion: 10, clear: 4, queue, ..quiet(Profile::Default) };
+        let entry = Config { queue: 4_000, ..inside };
+        let mut line = Line::new(&[entry, inside, inside], &[SLOT / 10, SLOT / 5]);
+        // By an answer, B knows the round trip to A.
+        let back = datagram("10.9.0.2:2", "10.0.0.1:1", 0);
+        line.relays[C].handle_packet(line.now, Peer(1), &back).unwrap();
+        line.send(0..4_000);
+
+        line.run(|_| Fate::ARRIVES);
+
+        // What waits at B when its word changes.
+        let (mut was_congested, mut marks) = (false, [vec![], vec![]]);
+        for sent in line.between(B, A) {
+            for ack in sent.acks() {
+                if ack.is_congested != was_congested {
+                    marks[usize::from(ack.is_congested)].push(sent.backlog);
+                }
+                was_congested = ack.is_congested;
+            }
+        }
+        // At first nobody knows how many leave.
+        for (marks, expected) in marks.iter().zip([cleared, told]) {
+            let last = &marks[marks.len() - 3..];
+            assert!(last.iter().all(|it| expected.contains(it)), "{marks:?}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn other_parameters_count_for_flows_that_are_slowed_down_already() {
+    let (slot, round_trip) = (Duration::from_millis(5), Duration::from_millis(100));
+    let sent = [None, Some(0.1)].map(|rate_decrease| {
+        let config = Config { rate_decrease: 0.9, ..steady() };
+        let mut node = congested(config, (slot, round_trip));
+        if let Some(rate_decrease) = rate_decrease {
+            node.relay.set_config(node.now, Config { rate_decrease, ..config });
+        }
+        let before = node.sent_at.len();
+        node.run_for(round_trip * 6, (slot, round_trip), true);
+        node.sent_at.len() - before
+    });
+
+    assert!(sent[1] < sent[0] / 2, "{sent:?}");
+}
+
+/// λ + p at each round trip; and the seed does not forget λ.
+#[test]
+fn the_rate_of_the_seed_grows_while_nobody_is_congested() {
+    let (slot, round_trip) = (Duration::from_millis(5), Duration::from_millis(100));
+    let seed = Config { queue: 2_000, rate_increase: 20_000.0, ..quiet(Profile::Paper) };
+    let mut node = congested(seed, (slot, round_trip));
+    node.run_for(round_trip * 6, (slot, round_trip), true);
+    let mut in_a_second = || {
+        let before = node.sent_at.len();
+        node.run_for(Duration::from_secs(1), (slot, round_trip), false);
+        node.sent_at.len() - before
+    };
+
+    let sent = [in_a_second(), in_a_second(), in_a_second()];
+
+    assert!(sent[1] > sent[0] && sent[2] >= sent[0] + 20, "{sent:?}");
+}
+
+/// A packet that a congested neighbour left with us waits for its turn at the rate, and for nothing else.
+#[test]
+fn the_last_packet_left_with_its_sender_goes_when_the_rate_allows() {
+    let mut node = Answered::new(quiet(Profile::Default));
+    for number in 0..2 {
+        let packet = datagram("10.0.0.1:1", "10.9.0.2:2", number);
+        node.relay.handle_packet(node.now, Peer(1), &packet).unwrap();
+    }
+    let (flow, first, ..) = node.send().unwrap();
+    let (_, second, name, _) = node.send().unwrap();
+    node.now += DELAY;
+    // The second came, and was not taken; nor was the first.
+    node.hear_as(flow, first, name, true);
+    while node.now < Time::ZERO + Duration::from_secs(20) && node.relay.stats().packets_held > 0 {
+        if let Some((_, seq, of, _)) = node.send() {
+            node.now += DELAY;
+            let next = if seq == first { second } else { wire::Seq(second.0.wrapping_add(1)) };
+            node.hear_as(flow, next, of, true);
+        } else {
+            node.expire();
+        }
+    }
+
+    assert!(node.now < Time::ZERO + Duration::from_secs(3), "{:?}", node.now);
 }
 
 /// A rate that only falls, and packets that do not wear out.

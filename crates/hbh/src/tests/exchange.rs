@@ -165,3 +165,38 @@ proptest! {
         pair.run(|_| Fate::ARRIVES);
     }
 }
+
+#[test]
+fn an_unknown_flow_is_reported_once_for_all_that_came_and_few_are_remembered() {
+    let mut node = Arrivals::new(quiet(Profile::Default));
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+    let mut reports = |flows: std::ops::Range<u16>| {
+        for flow in flows.clone().chain(flows) {
+            let flow = wire::FlowId(flow);
+            node.bring_as(wire::Data { flow, outstanding: None, ..data(&packet) }, &packet);
+        }
+        std::iter::from_fn(|| node.answer()).filter(|answer| answer.is_unknown).count()
+    };
+
+    assert_eq!([reports(1..2), reports(1..10), reports(1..40)], [1, 9, 16]);
+}
+
+#[test]
+fn as_many_acknowledgements_ride_as_a_packet_has_room_for() {
+    for (room, expected) in [(2, 0), (12, 0), (13, 1), (26, 2), (100, 4)] {
+        let mut node = Arrivals::new(quiet(Profile::Default));
+        for flow in 1..=8 {
+            let packet = datagram(&format!("10.0.0.1:{flow}"), "10.9.0.2:2", 0);
+            node.bring_as(wire::Data { flow: wire::FlowId(flow), ..data(&packet) }, &packet);
+        }
+        let len = 1_500 - 28 - wire::HEADER - wire::EXTRA - room;
+        let packet = long_datagram("10.9.0.2:2", "10.0.0.1:1", 0, len);
+        node.relay.handle_packet(node.now, Peer(0), &packet).unwrap();
+
+        let mut out = Vec::new();
+        assert!(node.relay.poll_transmit(node.now, Link(0), &mut out).is_some());
+
+        let ridden = node.relay.stats().received.acks_ridden;
+        assert!(out.len() <= 1_500 && ridden == expected, "{} {ridden}, not {expected}", out.len());
+    }
+}

@@ -16,13 +16,15 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use super::super::wire::{Ack, Data, Layout, Message};
-use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay};
+use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay, Stats};
 use super::packets::{datagram, number_of};
 
 /// Time that a packet takes over a link.
 pub const DELAY: Duration = Duration::from_millis(50);
 /// Time that a packet occupies a link.
 pub const SLOT: Duration = Duration::from_millis(10);
+/// Octets of the longest packet on a link.
+const MTU: usize = 1_500;
 pub const A: usize = 0;
 pub const B: usize = 1;
 pub const C: usize = 2;
@@ -270,6 +272,7 @@ impl Line {
         for link in 0..self.slots.len() {
             for (direction, from, to) in [(0, link, link + 1), (1, link + 1, link)] {
                 let mut octets = Vec::new();
+                let before = self.relays[from].stats();
                 if self.busy_until[link][direction] > self.now
                     || self.relays[from]
                         .poll_transmit(self.now, link_of(from, to), &mut octets)
@@ -282,6 +285,7 @@ impl Line {
                 let (number, at, backlog) = (self.sent, self.now, self.backlog(from));
                 let layout = self.relays[from].config().profile.layout();
                 let sent = Sent { number, from, to, at, backlog, octets, layout };
+                sent.assert_counted(&before, &self.relays[from].stats());
                 let fate = fate(&sent);
                 self.sent += 1;
                 for copy in 0..fate.copies {
@@ -299,7 +303,10 @@ impl Line {
             && entry.key().0 <= self.now
         {
             let (from, to, octets) = entry.remove();
+            let (before, layout) =
+                (self.relays[to].stats(), self.relays[to].config().profile.layout());
             self.relays[to].handle_message(self.now, peer(from), &octets);
+            assert_all_counted(&before, &self.relays[to].stats(), &messages(&octets, layout));
             self.route(to);
         }
     }
@@ -344,16 +351,61 @@ impl Sent {
     }
 
     fn messages(&self) -> VecDeque<Message<'_>> {
-        let header = Header::parse(&self.octets).unwrap();
-        let mut rest = &self.octets[header.len..header.total_len];
-        let mut messages = VecDeque::new();
-        while !rest.is_empty() {
-            let (message, after) = Message::split_first(self.layout, rest).unwrap();
-            messages.push_back(message);
-            rest = after;
-        }
-        messages
+        messages(&self.octets, self.layout)
     }
+
+    /// The transmission fits, and is counted as what it is.
+    fn assert_counted(&self, before: &Stats, after: &Stats) {
+        assert!(self.octets.len() <= MTU, "{} octets", self.octets.len());
+        let (is_data, acks) = (self.data().is_some(), self.acks().count() as u64);
+        let is_repair = self.messages().iter().any(|it| matches!(it, Message::Repair(_)));
+        let is_repeat = self.data().is_some_and(|data| data.repeat.is_some());
+        let older = self.data().map_or(0, |data| data.older.iter().count());
+        let (sent, sent_before) = (&after.sent, &before.sent);
+        let repeated = sent.data_repeated + sent.data_spare;
+        let is_alone = !is_data && !is_repair;
+        assert_eq!(sent.data_sent - sent_before.data_sent, u64::from(is_data));
+        assert_eq!(sent.repairs_sent - sent_before.repairs_sent, u64::from(is_repair));
+        assert_eq!(sent.data_older - sent_before.data_older, older as u64);
+        if self.layout == Layout::Wide {
+            let repeated = repeated - sent_before.data_repeated - sent_before.data_spare;
+            assert_eq!(repeated, u64::from(is_repeat));
+        }
+        let (answers, answers_before) = (&after.received, &before.received);
+        let ridden = if is_alone { 0 } else { acks };
+        assert_eq!(answers.acks_ridden - answers_before.acks_ridden, ridden);
+        assert_eq!(answers.acks_sent - answers_before.acks_sent, u64::from(is_alone));
+    }
+}
+
+fn messages(packet: &[u8], layout: Layout) -> VecDeque<Message<'_>> {
+    let header = Header::parse(packet).unwrap();
+    let mut rest = &packet[header.len..header.total_len];
+    let mut messages = VecDeque::new();
+    while !rest.is_empty() {
+        let (message, after) = Message::split_first(layout, rest).unwrap();
+        messages.push_back(message);
+        rest = after;
+    }
+    messages
+}
+
+/// Each of the messages that came is counted as one thing.
+fn assert_all_counted(before: &Stats, after: &Stats, messages: &VecDeque<Message<'_>>) {
+    let fates = |stats: &Stats| {
+        let it = &stats.received;
+        let data = it.data_received + it.data_duplicate + it.data_stray + it.data_deferred;
+        data + it.repairs_received + it.repairs_stray
+    };
+    let (acks, others): (Vec<_>, Vec<_>) =
+        messages.iter().partition(|it| matches!(it, Message::Ack(_)));
+    let congested =
+        acks.iter().filter(|it| matches!(it, Message::Ack(ack) if ack.is_congested)).count();
+    let [acks, others, congested] = [acks.len(), others.len(), congested].map(|it| it as u64);
+    assert_eq!(fates(after) - fates(before), others, "{after:?}");
+    assert_eq!(after.sent.acks_received - before.sent.acks_received, acks, "{after:?}");
+    let more = after.sent.congestion_received - before.sent.congestion_received;
+    assert_eq!(more, congested, "{after:?}");
 }
 
 /// A configuration in which nothing is sent without need.
@@ -372,7 +424,7 @@ pub fn peer_config(link: u32) -> PeerConfig {
         link: Link(link),
         local: address("10.1.0.1"),
         remote: address("10.1.0.2"),
-        mtu: 1500,
+        mtu: MTU,
     }
 }
 

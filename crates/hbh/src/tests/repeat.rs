@@ -328,3 +328,18 @@ fn only_a_link_that_loses_next_to_nothing_lets_acknowledgements_wait_for_long() 
         assert_eq!(patient.last(), Some(&is_patient), "one of {one_in} is lost");
     }
 }
+
+/// Without an echo, the newest packet that an acknowledgement names first tells how long it took.
+#[test]
+fn the_seed_times_the_packets_that_are_acknowledged() {
+    let mut pair = Line::pair(quiet(Profile::Paper));
+    assert_eq!(pair.relays[A].usual_round_trip(Peer(1)), Duration::from_secs(1));
+    pair.send(0..1);
+    pair.run_for(DELAY * 2, |_| Fate::ARRIVES);
+    // This one is under way when the first is acknowledged.
+    pair.send(1..2);
+
+    pair.run_for(DELAY, |_| Fate::ARRIVES);
+
+    assert_eq!(pair.relays[A].usual_round_trip(Peer(1)), 2 * (DELAY + SLOT));
+}

@@ -107,3 +107,38 @@ fn of_acknowledgements_only_the_newest_take_another_way() {
         assert_eq!(orphans, expected, "{profile:?}");
     }
 }
+
+#[test]
+fn an_acknowledgement_that_took_the_place_of_another_says_what_has_arrived() {
+    let mut pair = Line::new(&[quiet(Profile::Default); 2], &[Duration::from_secs(1)]);
+    for number in 0..3 {
+        pair.give(&segment(number * 100, 100, ACK));
+    }
+    for number in [50, 100] {
+        pair.give(&reversed(&acknowledgement(number)));
+    }
+    pair.run_for(Duration::from_millis(30), |_| Fate::ARRIVES);
+    pair.give(&reversed(&acknowledgement(200)));
+    assert_eq!(pair.relays[A].stats().intake.packets_absorbed, 1);
+
+    let mut orphans = Vec::new();
+    let is_forwards = |flow: &base::ip::FlowKey, _| flow.source_port == 1;
+    pair.relays[A].reroute(Peer(1), is_forwards, |packet, _| orphans.push(seq_of(packet)));
+
+    assert_eq!(orphans, [200]);
+}
+
+#[test]
+fn a_neighbour_that_goes_takes_no_copies_from_others_on_its_link() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    pair.relays[A].add_peer(Peer(7), peer_config(0));
+    let report = LinkReport { arrived: 16, lost: 16, round_trip: None };
+    pair.relays[A].handle_link_report(Peer(1), report);
+    pair.give(&segment(0, 100, 0));
+    pair.run_for(Duration::from_millis(1), |_| Fate::LOST);
+
+    pair.relays[A].remove_peer(Peer(7), |_, _| {});
+    pair.run_for(SLOT * 2, |_| Fate::LOST);
+
+    assert!(pair.relays[A].stats().sent.data_spare > 0);
+}

@@ -164,7 +164,12 @@ impl Answered {
 
     /// Takes an acknowledgement of all packets before `next`, after this transmission came.
     pub fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
-        let message = ham(flow, next, of, false);
+        self.hear_as(flow, next, of, false);
+    }
+
+    /// The same, from a neighbour that is congested or is not.
+    pub fn hear_as(&mut self, flow: FlowId, next: Seq, of: Transmission, is_congested: bool) {
+        let message = self.ham(flow, next, of, is_congested);
         self.relay.handle_message(self.now, Peer(1), &message);
     }
 
@@ -190,7 +195,8 @@ impl Answered {
                 self.sent_at.push(self.now);
                 self.free_at = self.now + slot;
                 let next = Seq(seq.0.wrapping_add(1));
-                self.acks.insert(self.now + round_trip, ham(flow, next, of, is_congested));
+                let ham = self.ham(flow, next, of, is_congested);
+                self.acks.insert(self.now + round_trip, ham);
             }
             let ack = self.acks.first_key_value().map(|(&at, _)| at);
             let free = (self.free_at > self.now).then_some(self.free_at);
@@ -206,15 +212,17 @@ impl Answered {
         }
         self.now = end;
     }
-}
 
-fn ham(flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8> {
-    let neighbour = peer_config(0);
-    let mut message = Vec::new();
-    Spec::new(neighbour.remote, neighbour.local, protocol::EXPERIMENT).emit(0, &mut message);
-    let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
-    let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
-    ack.emit(Layout::Wide, &mut message);
-    write_ip_header(&mut message, 20, protocol::EXPERIMENT);
-    message
+    fn ham(&self, flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8> {
+        let neighbour = peer_config(0);
+        let layout = self.relay.config().profile.layout();
+        let mut message = Vec::new();
+        Spec::new(neighbour.remote, neighbour.local, protocol::EXPERIMENT).emit(0, &mut message);
+        let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
+        let echo = echo.filter(|_| layout == Layout::Wide);
+        let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
+        ack.emit(layout, &mut message);
+        write_ip_header(&mut message, 20, protocol::EXPERIMENT);
+        message
+    }
 }

@@ -156,3 +156,52 @@ fn of_a_long_packet_a_neighbour_that_has_not_answered_gets_one_copy_before_a_sil
         assert_eq!(copies > 1, is_often, "{len}: {copies}");
     }
 }
+
+/// One flow asks whether the peer is back, and all of them go on when it is.
+#[test]
+fn all_flows_go_on_as_soon_as_a_peer_is_back() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for flow in 1..=10 {
+        for number in 0..10 {
+            pair.give(&datagram(&format!("10.0.0.1:{flow}"), "10.9.0.2:2", number));
+        }
+    }
+    let outage = Duration::from_secs(20);
+    pair.run_for(outage, |_| Fate::LOST);
+
+    pair.run(|_| Fate::ARRIVES);
+
+    assert_eq!(pair.delivered.len(), 100);
+    // A question each half of a second, its answer, and 100 packets.
+    let took = pair.delivered_at[99] - outage;
+    let most = Duration::from_millis(500) + 4 * DELAY + 100 * SLOT;
+    assert!(took < most, "{took:?}, not {most:?}");
+}
+
+/// Of a repeat the neighbour has nothing new to acknowledge, but it is there.
+#[test]
+fn an_answer_that_brings_nothing_new_ends_the_growth_of_the_timer() {
+    let mut node = Answered::new(quiet(Profile::Default));
+    node.relay.handle_packet(node.now, Peer(1), &datagram("10.0.0.1:1", "10.9.0.2:2", 0)).unwrap();
+    node.relay.handle_packet(node.now, Peer(1), &datagram("10.0.0.1:1", "10.9.0.2:2", 1)).unwrap();
+    let (flow, first, ..) = node.send().unwrap();
+    let (_, second, name, _) = node.send().unwrap();
+    node.now += DELAY;
+    node.hear(flow, second, name);
+    let first_wait = node.relay.next_timeout().unwrap().since(node.now);
+    assert_eq!(first.0.wrapping_add(1), second.0);
+
+    let mut name = name;
+    for _ in 0..3 {
+        node.expire();
+        while let Some((_, _, of, _)) = node.send() {
+            name = of;
+        }
+    }
+    node.now += DELAY;
+    node.hear(flow, second, name);
+    while node.send().is_some() {}
+
+    let wait = node.relay.next_timeout().unwrap().since(node.now);
+    assert!(wait <= first_wait * 3 / 2, "{wait:?}, {first_wait:?} at first");
+}

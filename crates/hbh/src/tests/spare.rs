@@ -157,3 +157,75 @@ fn a_superseded_acknowledgement_is_not_sent_again() {
     assert_eq!(pair.delivered.last().map(|last| number_acknowledged(last)), Some(900));
     assert_eq!(pair.relays[A].stats().packets_held, 0);
 }
+
+#[test]
+fn each_lone_segment_is_copied_on_a_lossy_link() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    let report = LinkReport { arrived: 16, lost: 16, round_trip: None };
+    pair.relays[A].handle_link_report(Peer(1), report);
+
+    for number in 0..3 {
+        let before = pair.relays[A].stats().sent.data_spare;
+        pair.give(&segment(number * 100, 100, 0));
+        pair.run(|_| Fate::ARRIVES);
+
+        assert!(pair.relays[A].stats().sent.data_spare > before, "{number}");
+    }
+}
+
+/// Eight segments that fill packets, on a link of which nothing is known.
+#[test]
+fn segments_that_leave_no_room_for_a_repair_are_copied() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    for number in 0..8 {
+        pair.give(&segment(number * 1_448, 1_448, 0));
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    let sent = pair.relays[A].stats().sent;
+    assert!(sent.data_spare > 0 && sent.repairs_sent == 0, "{sent:?}");
+}
+
+/// An acknowledgement that rides on a later one takes its part out of a repair, and leaves the lost segment.
+#[test]
+fn an_acknowledgement_that_comes_on_a_later_one_makes_a_repair_useful() {
+    let mut node = Arrivals::new(Config { hold: Duration::ZERO, ..quiet(Profile::Default) });
+    let lost = [segment(100, 100, ACK), acknowledgement(100)];
+    let later = acknowledgement(200);
+    node.bring(&segment(0, 100, ACK));
+    node.bring_repair(0, &[(1, &lost[0]), (2, &lost[1])]);
+    node.restored();
+    let mut older = Vec::new();
+    assert!(wire::push_older(1, &lost[1][20..], &mut older));
+
+    let (seq, outstanding) = (wire::Seq(3), Some(2));
+    let rides = wire::Data { seq, outstanding, older: wire::older(&older), ..data(&later) };
+    node.bring_as(rides, &later);
+
+    let mut restored = node.restored();
+    restored.sort();
+    let mut expected = vec![lost[0].clone(), lost[1].clone(), later];
+    expected.sort();
+    assert_eq!(restored, expected);
+    assert_eq!(node.relay.stats().received.packets_recovered, 2);
+}
+
+/// A link that loses packets now and then, one by one, needs few repairs.
+#[test]
+fn single_losses_cost_few_repairs() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    let mut count = 0;
+    for burst in 0..60 {
+        for number in 0..8 {
+            pair.give(&segment((burst * 8 + number) * 100, 100, 0));
+        }
+        pair.run_for(Duration::from_secs(1), |sent| {
+            count += u32::from(sent.is_data());
+            Fate::lost_if(sent.is_data() && count % 10 == 9)
+        });
+    }
+
+    let repairs = pair.relays[A].stats().sent.repairs_sent;
+    assert!((60..=60 * 7).contains(&repairs), "{repairs} for 60 times 8 segments");
+}

@@ -187,3 +187,48 @@ fn a_flow_that_had_nothing_to_send_goes_before_what_the_link_lost() {
 
     assert_eq!(places(&mut pair, 7_000..7_001), [0]);
 }
+
+#[test]
+fn a_flow_that_had_nothing_to_send_goes_first_also_behind_an_acknowledgement() {
+    let mut node = Arrivals::new(roomy());
+    let full = |flow: u16, number| {
+        long_datagram(&format!("10.9.0.2:{flow}"), "10.0.0.1:1", number, 1_488 - 28)
+    };
+    let mut out = Vec::new();
+    for flow in 1..=10 {
+        for number in 0..5 {
+            node.relay.handle_packet(node.now, Peer(0), &full(flow, number)).unwrap();
+        }
+    }
+    for _ in 0..15 {
+        assert!(node.relay.poll_transmit(node.now, Link(0), &mut out).is_some());
+    }
+
+    // An acknowledgement is due that does not fit beside it.
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+    node.bring_as(wire::Data { wants_ack: true, ..data(&packet) }, &packet);
+    node.relay.handle_packet(node.now, Peer(0), &full(77, 7_000)).unwrap();
+
+    assert!(node.answer().is_some(), "the acknowledgement");
+    assert!(node.relay.poll_transmit(node.now, Link(0), &mut out).is_some());
+    assert!(out.windows(4).any(|octets| octets == 7_000_u32.to_be_bytes()));
+}
+
+#[test]
+fn a_sender_that_understands_marks_is_told_by_them_and_loses_nothing() {
+    let mut pair = slow();
+    for number in 0..15 {
+        for port in 1..=10 {
+            let mut packet = datagram(&format!("10.0.0.1:{port}"), "10.9.0.2:2", number);
+            packet[1] = 0b10;
+            rewrite_v4_checksum(&mut packet[..20]);
+            pair.give(&packet);
+        }
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    let stats = pair.relays[A].stats();
+    assert_eq!(pair.delivered.len(), 1 + 150);
+    assert!(stats.intake.packets_marked > 0 && stats.sent.packets_thinned == 0, "{stats:?}");
+}

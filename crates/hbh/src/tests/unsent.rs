@@ -142,6 +142,24 @@ fn what_was_given_up_late_or_of_nobody_does_nothing() {
     assert_eq!(node.send(), None, "the repeat is on its way");
 }
 
+#[test]
+fn a_flow_that_began_while_its_neighbour_was_left_alone_goes_when_the_neighbour_is_heard() {
+    let mut node = Node::new(quiet(Profile::Default));
+    node.give(0);
+    node.fail().expect("a packet");
+
+    let other = datagram("10.0.0.1:77", "10.9.0.2:2", 0);
+    node.relay.handle_packet(node.now, Peer(1), &other).expect("room");
+    assert_eq!(node.send(), None);
+    node.relay.handle_alive(node.now, Peer(1));
+
+    let sent = std::iter::from_fn(|| node.send()).collect::<Vec<_>>();
+    // The lowest octets of the source ports.
+    let mut ports: Vec<u8> = sent.iter().map(|packet| packet[packet.len() - 79]).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [1, 77]);
+}
+
 /// A node whose neighbour is `Peer(1)`.
 struct Node {
     now: Time,

@@ -1,6 +1,5 @@
 //! HAM: an acknowledgement.
 
-use std::fmt;
 use std::time::Duration;
 
 use base::ip::protocol::{EXPERIMENT, NONE};
@@ -59,7 +58,7 @@ pub struct Echo {
 }
 
 /// Runs of packets that have arrived beyond the next expected one.
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Intervals<'a>(&'a [[u8; INTERVAL]]);
 
 /// Octets that the acknowledgement at the beginning of `octets` announces.
@@ -247,11 +246,5 @@ impl<'a> Intervals<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for Intervals<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0).finish()
     }
 }
