@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use base::ip::{Prefix, protocol};
 use hf::ipclient::{Override, Route};
+use host::Kernel;
 use host::links;
-use host::netlink::Netlink;
 use rules::{
     Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service, Verdict,
 };
@@ -301,7 +301,7 @@ impl Question {
                 Explanation { outcome: outcome("none", why, None), obstacle, ..none }
             }
             NextHop::Neighbour { interface, address } => {
-                let mtu = Netlink::open().and_then(|mut it| links::mtu(&mut it, interface)).ok();
+                let mtu = Kernel::open().and_then(|mut it| links::mtu(&mut it, interface)).ok();
                 let name = links::name(interface);
                 let of_hbh = config.hbh.as_ref().filter(|hbh| hbh.interfaces.contains(&name));
                 let header = of_hbh.map_or(0, |hbh| hbh.core.profile.layout().overhead());

@@ -23,7 +23,7 @@ use nix::libc;
 
 use crate::entry::{self, FIXED, Found, Owner};
 use crate::links;
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 use crate::nft::{self, OrdersFor};
 use crate::routes::{Packets, Routes};
 
@@ -318,7 +318,7 @@ impl Beside {
 
     /// Asks the kernel for others' routes once: the interfaces of default routes, and what the other routes lead to.
     fn routes(&self) -> io::Result<(BTreeSet<String>, Led)> {
-        let mut netlink = Netlink::open()?;
+        let mut netlink = Kernel::open()?;
         let (mut defaults, mut led) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
         for is_v6 in [false, true] {
             let found = netlink.dump(&entry::routes(is_v6, None, None), |message, found| {
@@ -479,7 +479,7 @@ impl Closed {
 /// The addresses of all interfaces, and whether the kernel makes the route to the network of each.
 fn addresses() -> io::Result<Vec<(Place, bool)>> {
     let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
-    Netlink::open()?.dump(&request, |message, all| {
+    Kernel::open()?.dump(&request, |message, all| {
         let place = links::address_of(message);
         all.extend(place.map(|place| (place, links::makes_route(message))));
     })

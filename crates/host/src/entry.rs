@@ -11,7 +11,7 @@ use base::ip::Prefix;
 use nix::libc;
 
 use crate::links::{self, DeviceState};
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::{Mark, Numbers};
 use crate::others::Chosen;
 
@@ -467,7 +467,7 @@ pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub(crate) fn of_device(netlink: &mut Netlink, device: u32) -> io::Result<BTreeSet<Entry>> {
+pub(crate) fn of_device(netlink: &mut Kernel, device: u32) -> io::Result<BTreeSet<Entry>> {
     let mut found = BTreeSet::new();
     let asked = netlink.ask(&links::get_request(device), |message| {
         let is_on = links::up(message).is_some_and(|(_, is_up)| is_up);

@@ -38,7 +38,7 @@ use crate::desired::DeviceRoutes;
 use crate::entry::{MARK, Owner};
 use crate::fault::{self, Fault};
 use crate::links::GROUP;
-use crate::netlink::{Message, Netlink, Request};
+use crate::netlink::{Kernel, Message, Request};
 use crate::nft::{self, OrdersFor};
 
 const FAMILY: &str = "inet";
@@ -422,7 +422,7 @@ pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
 /// Removes a table; returns whether there was one.
 fn remove(table: &str) -> io::Result<bool> {
     let question = nft::about(table, Request::get(nft::kind(libc::NFT_MSG_GETTABLE), &nft::INET));
-    let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
+    let mut netlink = match Kernel::open_to(SockProtocol::NetlinkNetFilter) {
         // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
         opened => opened?,
@@ -439,7 +439,7 @@ fn remove(table: &str) -> io::Result<bool> {
     }
 }
 
-fn order_removal(netlink: &mut Netlink, table: &str) -> io::Result<()> {
+fn order_removal(netlink: &mut Kernel, table: &str) -> io::Result<()> {
     let order = Request::set(nft::kind(libc::NFT_MSG_DELTABLE), 0, &nft::INET);
     netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &nft::about(table, order))
 }
@@ -448,7 +448,7 @@ fn order_removal(netlink: &mut Netlink, table: &str) -> io::Result<()> {
 fn content(table: &str, what: i32, kinds: &[u16]) -> io::Result<Vec<Vec<Vec<u8>>>> {
     let name = format!("{table}\0");
     let request = nft::about(table, Request::dump(nft::kind(what), &nft::INET));
-    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let mut netlink = Kernel::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
         let attributes = || message.attributes(nft::FIXED);
         // Asked for tables or chains, the kernel tells those of all tables.
@@ -555,7 +555,7 @@ mod tests {
         };
 
         let order = shortest(&mut || {
-            let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter).unwrap();
+            let mut netlink = Kernel::open_to(SockProtocol::NetlinkNetFilter).unwrap();
             let refused = order_removal(&mut netlink, table).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(libc::ENOENT));
         });

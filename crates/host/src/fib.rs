@@ -19,7 +19,7 @@ use nix::libc;
 use tracing::debug;
 
 use crate::entry::{self, FIXED, RTAX_MTU, Table};
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::Numbers;
 
 /// The protocol number of our routes, shown by `ip route` (rtm_protocol).
@@ -36,7 +36,7 @@ const RTNH_F_LINKDOWN: u32 = 16;
 /// Routes that are ours.
 #[derive(Debug)]
 pub struct Fib {
-    netlink: Netlink,
+    netlink: Kernel,
     /// The source address of this node's own packets by these routes.
     source: Option<Ipv4Addr>,
     routes: BTreeMap<Target, Held>,
@@ -145,7 +145,7 @@ impl Fib {
     /// When the kernel does not list its routes.
     pub fn open() -> io::Result<Self> {
         let (routes, stats) = (BTreeMap::new(), Stats::default());
-        let mut fib = Self { netlink: Netlink::open()?, source: None, routes, stats };
+        let mut fib = Self { netlink: Kernel::open()?, source: None, routes, stats };
         fib.stats.routes_left_over = fib.remove_left()?.len() as u64;
         Ok(fib)
     }
@@ -321,7 +321,7 @@ impl Fib {
 ///
 /// # Errors
 /// When the kernel does not list its routes.
-pub fn reached(netlink: &mut Netlink, networks: &[Prefix]) -> io::Result<Vec<Prefix>> {
+pub fn reached(netlink: &mut Kernel, networks: &[Prefix]) -> io::Result<Vec<Prefix>> {
     let request = entry::routes(false, Some(Table::Main), None);
     let ways = netlink.dump(&request, |message, ways| {
         let flags = message
@@ -352,7 +352,7 @@ pub fn leads_to(message: Message<'_>, network: &Prefix) -> bool {
 /// When the kernel does not list its routes.
 pub(crate) fn remove_all() -> io::Result<Vec<String>> {
     let (routes, stats) = (BTreeMap::new(), Stats::default());
-    let found = Fib { netlink: Netlink::open()?, source: None, routes, stats }.remove_left()?;
+    let found = Fib { netlink: Kernel::open()?, source: None, routes, stats }.remove_left()?;
     let said =
         |it: &Found| format!("route to {}/{} of the MANET", it.target.address, it.target.bits);
     Ok(found.iter().map(said).collect())

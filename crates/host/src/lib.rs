@@ -17,10 +17,14 @@
 //!   timewait   connections of borrowed addresses that ended, and that the kernel is to forget
 //!   numbers    tables, priorities, marks and protocol numbers that are ours
 //!   observer   one subscription to the kernel's notices, for all services
+//!   redirect   lets an interface receive what another one receives
+//!   copies     says when the virtual machine was copied
+//!   logged     packets that rules of nftables report
 //!   netlink    the kernel's socket      nft    the program of nftables      run    folders below /run
 //! ```
 
 pub mod beside;
+pub mod copies;
 pub mod desired;
 pub mod entry;
 pub mod fault;
@@ -28,13 +32,15 @@ pub mod fence;
 pub mod fib;
 mod left;
 pub mod links;
-pub mod netlink;
+pub mod logged;
+mod netlink;
 pub mod nft;
 pub mod numbers;
 pub mod observer;
 pub mod others;
 mod plan;
 pub mod reconcile;
+pub mod redirect;
 pub mod routes;
 pub mod run;
 pub mod settings;
@@ -44,5 +50,6 @@ pub use desired::{DeviceRoutes, Lead};
 pub use entry::{Entry, MARK, Owner};
 pub use fault::Fault;
 pub use left::{forget_counters, lost_settings, note_counters, remove_left};
+pub use netlink::Kernel;
 pub use observer::{Interest, Observer, Subscription};
 pub use reconcile::{IN_CLEAR, Kept, Outcome, Precedence, Reconciler, Watch, give_up};

@@ -10,7 +10,7 @@ use nix::libc;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 use tracing::warn;
 
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
@@ -60,7 +60,7 @@ impl DeviceState {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn set(self, netlink: &mut Netlink, device: u32) -> io::Result<()> {
+    pub fn set(self, netlink: &mut Kernel, device: u32) -> io::Result<()> {
         netlink.ask(&self.request(device), |_| {})
     }
 
@@ -93,7 +93,7 @@ impl LinkState {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn read(netlink: &mut Netlink, name: &str) -> io::Result<Option<Self>> {
+    pub fn read(netlink: &mut Kernel, name: &str) -> io::Result<Option<Self>> {
         let mut state = None;
         // By name: between a question for the number and a question by number, the interface might go.
         let request = Request::get(libc::RTM_GETLINK, &link_fixed(0, 0, 0))
@@ -115,7 +115,7 @@ impl LinkState {
 ///
 /// # Errors
 /// When no interface has this number, or the kernel does not answer.
-pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
+pub fn mtu(netlink: &mut Kernel, index: u32) -> io::Result<usize> {
     let mut state = None;
     netlink.ask(&get_request(index), |message| state = parse_link(message))?;
     state.map(|state| state.mtu).ok_or_else(|| io::Error::other("no such interface"))
@@ -125,7 +125,7 @@ pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
+pub fn own_addresses(netlink: &mut Kernel) -> io::Result<BTreeSet<IpAddr>> {
     Ok(addresses_of(netlink, None)?.into_iter().map(|(_, address, _)| address).collect())
 }
 
@@ -133,7 +133,7 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn with_address(netlink: &mut Netlink, is_v4: bool) -> io::Result<BTreeSet<u32>> {
+pub fn with_address(netlink: &mut Kernel, is_v4: bool) -> io::Result<BTreeSet<u32>> {
     let is_one = |it: &IpAddr| it.is_ipv4() == is_v4 && !is_link_local(*it);
     let all = addresses_of(netlink, None)?.into_iter();
     Ok(all.filter(|(_, address, _)| is_one(address)).map(|(interface, ..)| interface).collect())
@@ -190,18 +190,18 @@ pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
 
 /// Whether somebody has given the hardware address of a neighbour to the kernel for good.
 #[must_use]
-pub fn is_resolved(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
+pub fn is_resolved(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
 /// Whether the kernel asks, or has asked in vain, for the hardware address of a neighbour.
 #[must_use]
-pub fn is_sought(netlink: &mut Netlink, index: u32, address: IpAddr) -> bool {
+pub fn is_sought(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0
 }
 
 /// The state of a neighbour, `NUD_…`; 0 if the kernel knows none.
-fn neighbour_state(netlink: &mut Netlink, index: u32, address: IpAddr) -> u16 {
+fn neighbour_state(netlink: &mut Kernel, index: u32, address: IpAddr) -> u16 {
     let fixed = neighbour_fixed(index, address, 0);
     let request = Request::get(libc::RTM_GETNEIGH, &fixed).with_address(libc::NDA_DST, address);
     let mut state = 0;
@@ -219,7 +219,7 @@ fn neighbour_state(netlink: &mut Netlink, index: u32, address: IpAddr) -> u16 {
 /// # Errors
 /// When the kernel refuses.
 pub fn move_neighbour(
-    netlink: &mut Netlink,
+    netlink: &mut Kernel,
     index: u32,
     address: IpAddr,
     mac: Mac,
@@ -263,7 +263,7 @@ fn neighbour_fixed(index: u32, address: IpAddr, state: u16) -> [u8; NEIGHBOUR_FI
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn set_mac(netlink: &mut Netlink, index: u32, mac: Mac) -> io::Result<()> {
+pub fn set_mac(netlink: &mut Kernel, index: u32, mac: Mac) -> io::Result<()> {
     let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
         .with(libc::IFLA_ADDRESS, &mac.0);
     netlink.ask(&request, |_| {})
@@ -274,7 +274,7 @@ pub fn set_mac(netlink: &mut Netlink, index: u32, mac: Mac) -> io::Result<()> {
 ///
 /// # Errors
 /// When the device is gone, or the kernel refuses.
-pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<bool> {
+pub fn keep(netlink: &mut Kernel, index: u32, mac: Option<Mac>) -> io::Result<bool> {
     let (mut is_on, mut has, mut group) = (true, None, None);
     let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
     netlink.ask(&request, |message| {
@@ -300,7 +300,7 @@ pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<b
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn of_group(netlink: &mut Netlink, group: u32) -> io::Result<Vec<u32>> {
+pub fn of_group(netlink: &mut Kernel, group: u32) -> io::Result<Vec<u32>> {
     let request = Request::dump(libc::RTM_GETLINK, &link_fixed(0, 0, 0));
     netlink.dump(&request, |message, found| {
         let is_its = group_of(message) == Some(group);
@@ -310,7 +310,7 @@ pub fn of_group(netlink: &mut Netlink, group: u32) -> io::Result<Vec<u32>> {
 
 /// An address that a neighbour on a link might have: beside this node's own in the same network.
 #[must_use]
-pub fn neighbour_of(netlink: &mut Netlink, index: u32, is_v6: bool) -> Option<IpAddr> {
+pub fn neighbour_of(netlink: &mut Kernel, index: u32, is_v6: bool) -> Option<IpAddr> {
     let found = addresses_of(netlink, Some(index)).ok()?;
     let mut its = found.into_iter().filter(|(_, address, _)| address.is_ipv6() == is_v6);
     let (_, address, _) = its.find(|(_, address, _)| !is_link_local(*address))?;
@@ -341,7 +341,7 @@ pub(crate) fn name_of(message: Message<'_>) -> Option<&[u8]> {
 ///
 /// # Errors
 /// When the name is taken, or the kernel refuses.
-pub fn rename(netlink: &mut Netlink, index: u32, name: &str) -> io::Result<()> {
+pub fn rename(netlink: &mut Kernel, index: u32, name: &str) -> io::Result<()> {
     let mut octets = name.as_bytes().to_vec();
     octets.push(0);
     let order =
@@ -387,7 +387,7 @@ pub(crate) fn get_request(index: u32) -> Request {
 
 /// The addresses of an interface, or of all, in the form of [`address_of`].
 pub(crate) fn addresses_of(
-    netlink: &mut Netlink,
+    netlink: &mut Kernel,
     index: Option<u32>,
 ) -> io::Result<Vec<(u32, IpAddr, u8)>> {
     let mut fixed = [0; ADDRESS_FIXED];

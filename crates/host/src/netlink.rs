@@ -38,9 +38,9 @@ nix::setsockopt_impl!(StrictQuestions, libc::SOL_NETLINK, STRICT, bool, sockopt:
 #[derive(Clone, Copy, Debug)]
 struct StrictQuestions;
 
-/// A socket for questions, one at a time.
+/// Asks the kernel, one question at a time, and orders changes.
 #[derive(Debug)]
-pub struct Netlink {
+pub struct Kernel {
     fd: OwnedFd,
     sequence: u32,
     buffer: Vec<u8>,
@@ -54,7 +54,7 @@ pub struct Message<'a> {
     body: &'a [u8],
 }
 
-impl Netlink {
+impl Kernel {
     /// Opens a socket for questions about links, addresses and routes.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Netlink {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_to(part: SockProtocol) -> io::Result<Self> {
+    pub(crate) fn open_to(part: SockProtocol) -> io::Result<Self> {
         let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE)?;
         // Older kernels answer with everything: callers skip the surplus.
@@ -79,7 +79,11 @@ impl Netlink {
     ///
     /// # Errors
     /// The error with which the kernel refused the question.
-    pub fn ask(&mut self, request: &Request, each: impl FnMut(Message<'_>)) -> io::Result<()> {
+    pub(crate) fn ask(
+        &mut self,
+        request: &Request,
+        each: impl FnMut(Message<'_>),
+    ) -> io::Result<()> {
         self.ask_once(request, each).map(drop)
     }
 
@@ -87,7 +91,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The error with which the kernel refused the order.
-    pub fn ask_in_batch(&mut self, part: i32, order: &Request) -> io::Result<()> {
+    pub(crate) fn ask_in_batch(&mut self, part: i32, order: &Request) -> io::Result<()> {
         // `struct nfgenmsg`: no family, version 0, and the part of netfilter addressed by the batch.
         let [high, low] = u16::try_from(part).map_err(io::Error::other)?.to_be_bytes();
         let edge = |kind| Request::new(flag(kind), 0, &[0, 0, high, low]);
@@ -103,7 +107,7 @@ impl Netlink {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn dump<T>(
+    pub(crate) fn dump<T>(
         &mut self,
         request: &Request,
         mut each: impl FnMut(Message<'_>, &mut Vec<T>),
@@ -160,7 +164,7 @@ impl Netlink {
 
 /// A socket for the kernel's notices of changes.
 #[derive(Debug)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     fd: OwnedFd,
     buffer: Vec<u8>,
 }
@@ -200,25 +204,18 @@ impl Monitor {
     ///
     /// # Errors
     /// When there are no descriptors left, or the kernel has no such part.
-    pub fn open_for(part: SockProtocol, groups: u32) -> io::Result<Self> {
+    pub(crate) fn open_for(part: SockProtocol, groups: u32) -> io::Result<Self> {
         let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { fd, buffer: vec![0; BUFFER] })
     }
 
-    /// Calls `each` with every change that waits; returns whether any was lost.
+    /// Calls `each` with the changes that wait, of at most `most` datagrams: others may arrive as fast as we read. Returns
+    /// whether any was lost.
     ///
     /// # Errors
     /// When the socket is broken.
-    pub fn read(&mut self, each: impl FnMut(Message<'_>)) -> io::Result<bool> {
-        self.read_some(usize::MAX, each)
-    }
-
-    /// Like [`Self::read`], but reads at most `most` datagrams: others may arrive as fast as we read.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn read_some(
+    pub(crate) fn read_some(
         &mut self,
         most: usize,
         mut each: impl FnMut(Message<'_>),
@@ -236,10 +233,10 @@ impl Monitor {
     }
 }
 
-impl From<Netlink> for Monitor {
+impl From<Kernel> for Monitor {
     /// Listens for notices that the kernel was asked to send to this socket.
-    fn from(asked: Netlink) -> Self {
-        let Netlink { fd, buffer, .. } = asked;
+    fn from(asked: Kernel) -> Self {
+        let Kernel { fd, buffer, .. } = asked;
         Self { fd, buffer }
     }
 }
@@ -252,7 +249,7 @@ impl AsFd for Monitor {
 
 /// A question or an order.
 #[derive(Debug)]
-pub struct Request {
+pub(crate) struct Request {
     octets: Vec<u8>,
     wants_ack: bool,
 }
@@ -260,19 +257,19 @@ pub struct Request {
 impl Request {
     /// A question about one thing, answered by one message.
     #[must_use]
-    pub fn get(kind: u16, fixed: &[u8]) -> Self {
+    pub(crate) fn get(kind: u16, fixed: &[u8]) -> Self {
         Self::new(kind, 0, fixed)
     }
 
     /// A question about all there is.
     #[must_use]
-    pub fn dump(kind: u16, fixed: &[u8]) -> Self {
+    pub(crate) fn dump(kind: u16, fixed: &[u8]) -> Self {
         Self::new(kind, flag(libc::NLM_F_DUMP), fixed)
     }
 
     /// An order.
     #[must_use]
-    pub fn set(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+    pub(crate) fn set(kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut request = Self::new(kind, flag(libc::NLM_F_ACK) | flags, fixed);
         request.wants_ack = true;
         request
@@ -289,14 +286,14 @@ impl Request {
 
     /// Adds an attribute.
     #[must_use]
-    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
         self.octets.extend(attribute(kind, value));
         self
     }
 
     /// Adds an attribute that is an address.
     #[must_use]
-    pub fn with_address(self, kind: u16, address: IpAddr) -> Self {
+    pub(crate) fn with_address(self, kind: u16, address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => self.with(kind, &address.octets()),
             IpAddr::V6(address) => self.with(kind, &address.octets()),
@@ -347,13 +344,13 @@ impl<'a> Message<'a> {
 }
 
 /// The attributes in octets, such as the value of an outer attribute, as (type, value).
-pub fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     Attributes(octets)
 }
 
 /// An attribute in octets, to be nested in another attribute's value.
 #[must_use]
-pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let len = u16::try_from(4 + value.len()).expect("attributes are short");
     let mut octets = [len.to_ne_bytes(), kind.to_ne_bytes()].concat();
     octets.extend_from_slice(value);
@@ -363,7 +360,7 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 
 /// The value of an attribute as an address.
 #[must_use]
-pub fn address(value: &[u8]) -> Option<IpAddr> {
+pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
     if let Ok(octets) = <[u8; 4]>::try_from(value) {
         return Some(Ipv4Addr::from(octets).into());
     }
@@ -372,13 +369,13 @@ pub fn address(value: &[u8]) -> Option<IpAddr> {
 
 /// The value of an attribute as a number.
 #[must_use]
-pub fn number(value: &[u8]) -> Option<u32> {
+pub(crate) fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|&octets| u32::from_ne_bytes(octets))
 }
 
 /// The address family of an address.
 #[must_use]
-pub fn family(address: IpAddr) -> u8 {
+pub(crate) fn family(address: IpAddr) -> u8 {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     u8::try_from(family).expect("families are below 256")
 }
@@ -455,14 +452,14 @@ mod tests {
     }
 
     /// An emulated kernel with these answers: number of the request, type, flags and body of each.
-    fn kernel(answers: &[(u32, i32, i32, &[u8])]) -> (Netlink, OwnedFd) {
+    fn kernel(answers: &[(u32, i32, i32, &[u8])]) -> (Kernel, OwnedFd) {
         let pair = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
         let (fd, kernel) = socket::socketpair(pair.0, pair.1, None, pair.2).unwrap();
         for (sequence, kind, flags, body) in answers {
             let message = Request::new(flag(*kind), flag(*flags), body).finish(*sequence);
             socket::send(kernel.as_raw_fd(), &message, MsgFlags::empty()).unwrap();
         }
-        (Netlink { fd, sequence: 0, buffer: vec![0; BUFFER] }, kernel)
+        (Kernel { fd, sequence: 0, buffer: vec![0; BUFFER] }, kernel)
     }
 
     #[test]

@@ -23,7 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::SockProtocol;
 use tracing::{debug, warn};
 
-use crate::netlink::{self, Message, Monitor, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Monitor, Request};
 
 /// Name of the table.
 pub const TABLE: &str = "trackway";
@@ -41,6 +41,7 @@ const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 const NFTA_LIST_ELEM: u16 = 1;
 const NFTA_SET_ELEM_KEY: u16 = 1;
+const NFTA_DATA_VALUE: u16 = 1;
 /// `NLA_F_NESTED`: the value of an attribute consists of attributes.
 const NESTED: u16 = 0x8000;
 const NFTA_OBJ_NAME: u16 = 2;
@@ -364,6 +365,9 @@ pub(crate) const FIXED: usize = 4;
 /// `struct nfgenmsg` of the family `inet`: with a version, and a number that is not used.
 pub(crate) const INET: [u8; FIXED] = [1, 0, 0, 0];
 
+/// The same of the family `ip`.
+const IP: [u8; FIXED] = [2, 0, 0, 0];
+
 /// Names the table that a request is about.
 pub(crate) fn about(table: &str, request: Request) -> Request {
     request.with(NFTA_TABLE, format!("{table}\0").as_bytes())
@@ -381,7 +385,7 @@ pub(crate) fn kind(message: i32) -> u16 {
 pub fn counters(table: &str) -> io::Result<Vec<(String, u64, u64)>> {
     let request = about(table, Request::dump(kind(libc::NFT_MSG_GETOBJ), &INET))
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
-    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let mut netlink = Kernel::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {
         let name = message.attribute(FIXED, NFTA_OBJ_NAME);
         let Some((name, data)) = name.zip(message.attribute(FIXED, NFTA_OBJ_DATA)) else { return };
@@ -406,8 +410,41 @@ pub(crate) fn add_counter(table: &str, name: &str) -> io::Result<()> {
         .with(NFTA_OBJ_NAME, format!("{name}\0").as_bytes())
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes())
         .with(NFTA_OBJ_DATA, &[]);
-    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let mut netlink = Kernel::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request)
+}
+
+/// The values in a set of [`TABLE`] of the family `ip`.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn values(set: &str) -> io::Result<Vec<Vec<u8>>> {
+    let mut found = elements(IP, set, TABLE)?;
+    found.iter_mut().for_each(|key| *key = value(key).unwrap_or_default().to_vec());
+    Ok(found)
+}
+
+/// The value of an element's key.
+fn value(key: &[u8]) -> Option<&[u8]> {
+    netlink::attributes(key).find_map(|(kind, it)| (kind == NFTA_DATA_VALUE).then_some(it))
+}
+
+/// The keys of the elements of a set, as the kernel writes them.
+fn elements(family: [u8; FIXED], set: &str, table: &str) -> io::Result<Vec<Vec<u8>>> {
+    let its = |wanted: u16| move |(kind, _): &(u16, &[u8])| *kind == wanted;
+    let all = of_set(set, table, Request::dump(kind(libc::NFT_MSG_GETSETELEM), &family));
+    Kernel::open_to(SockProtocol::NetlinkNetFilter)?.dump(&all, |message, found| {
+        let lists = message.attributes(FIXED).filter(its(NFTA_SET_ELEM_LIST_ELEMENTS));
+        let elements = lists.flat_map(|(_, list)| netlink::attributes(list));
+        let keys =
+            elements.filter_map(|(_, it)| netlink::attributes(it).find(its(NFTA_SET_ELEM_KEY)));
+        found.extend(keys.map(|(_, key)| key.to_vec()));
+    })
+}
+
+/// Names the set that a request is about.
+fn of_set(set: &str, table: &str, request: Request) -> Request {
+    about(table, request).with(NFTA_SET_ELEM_LIST_SET, format!("{set}\0").as_bytes())
 }
 
 /// Elements given to the kernel in one order.
@@ -419,22 +456,11 @@ const ELEMENTS: usize = 500;
 /// # Errors
 /// When the kernel does not tell or take them.
 pub(crate) fn copy_elements(set: &str, from: &str, to: &str) -> io::Result<()> {
-    let name = format!("{set}\0");
-    let of = |request, table| about(table, request).with(NFTA_SET_ELEM_LIST_SET, name.as_bytes());
-    let its = |wanted: u16| move |(kind, _): &(u16, &[u8])| *kind == wanted;
-    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-    let all = of(Request::dump(kind(libc::NFT_MSG_GETSETELEM), &INET), from);
-    let found = netlink.dump(&all, |message, found| {
-        let lists = message.attributes(FIXED).filter(its(NFTA_SET_ELEM_LIST_ELEMENTS));
-        let elements = lists.flat_map(|(_, list)| netlink::attributes(list));
-        let keys =
-            elements.filter_map(|(_, it)| netlink::attributes(it).find(its(NFTA_SET_ELEM_KEY)));
-        found.extend(keys.map(|(_, key)| key.to_vec()));
-    });
-    let keys = match found {
+    let keys = match elements(INET, set, from) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
         found => found?,
     };
+    let mut netlink = Kernel::open_to(SockProtocol::NetlinkNetFilter)?;
     for keys in keys.chunks(ELEMENTS) {
         let element = |key: &Vec<u8>| {
             let key = netlink::attribute(NFTA_SET_ELEM_KEY | NESTED, key);
@@ -442,7 +468,7 @@ pub(crate) fn copy_elements(set: &str, from: &str, to: &str) -> io::Result<()> {
         };
         let list: Vec<u8> = keys.iter().flat_map(element).collect();
         let flags = u16::try_from(libc::NLM_F_CREATE).unwrap_or_default();
-        let order = of(Request::set(kind(libc::NFT_MSG_NEWSETELEM), flags, &INET), to);
+        let order = of_set(set, to, Request::set(kind(libc::NFT_MSG_NEWSETELEM), flags, &INET));
         let order = order.with(NFTA_SET_ELEM_LIST_ELEMENTS | NESTED, &list);
         netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &order)?;
     }
@@ -484,5 +510,13 @@ mod tests {
             assert!(!is_complete(&complaint[..end], "word"), "after {end} octets");
         }
         assert!(is_complete(complaint, "word"));
+    }
+
+    #[test]
+    fn a_key_of_a_set_has_its_value() {
+        let key = netlink::attribute(NFTA_DATA_VALUE, &[10, 0, 0, 1]);
+
+        assert_eq!(value(&key), Some(&[10, 0, 0, 1][..]));
+        assert!((0..key.len()).all(|cut| value(&key[..cut]).is_none()));
     }
 }

@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 use crate::beside::{Beside, Wall};
 use crate::entry::Owner;
 use crate::links;
-use crate::netlink::{self, Message, Monitor, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Monitor, Request};
 use crate::nft;
 use crate::routes::{NextHop, Routes};
 
@@ -383,7 +383,7 @@ impl Sockets {
 impl Facts {
     /// Asks the kernel for all.
     fn read() -> io::Result<Self> {
-        let mut netlink = Netlink::open()?;
+        let mut netlink = Kernel::open()?;
         let addresses = links::addresses_of(&mut netlink, None)?.into_iter().collect();
         let mut fixed = [0; NETCONF_FIXED];
         fixed[0] = u8::try_from(libc::AF_INET).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::entry::{
     FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, Owner, Rule, Table, everything, family, is_v6,
 };
 use crate::links;
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::MAIN_PRIORITY;
 use crate::routes::{NextHop, Packets, Routes};
 
@@ -91,7 +91,7 @@ impl Trials {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+pub fn others_rules(netlink: &mut Kernel, is_v6: bool) -> io::Result<Vec<Chosen>> {
     let rules = rules(netlink, is_v6)?.into_iter();
     Ok(rules.filter(|it| Owner::of(it.protocol).is_none()).collect())
 }
@@ -100,7 +100,7 @@ pub fn others_rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub(crate) fn rules(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Chosen>> {
+pub(crate) fn rules(netlink: &mut Kernel, is_v6: bool) -> io::Result<Vec<Chosen>> {
     let mut fixed = [0; FIXED];
     fixed[0] = family(is_v6);
     let request = Request::dump(libc::RTM_GETRULE, &fixed);
@@ -194,7 +194,7 @@ impl Chosen {
     /// interface or a source. None if no such packet can come, or the rule is inverted.
     pub fn example(
         &self,
-        netlink: &mut Netlink,
+        netlink: &mut Kernel,
         routes: &mut Routes,
         is_v6: bool,
     ) -> Option<Packets> {

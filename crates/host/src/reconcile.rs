@@ -31,7 +31,7 @@ use crate::entry::{self, Entry, Found, Owner, Table};
 use crate::fault::{self, Fault};
 use crate::fence::{self, Content, Fence, Growth};
 use crate::links::{self, DeviceState};
-use crate::netlink::{Message, Netlink, Request};
+use crate::netlink::{Kernel, Message, Request};
 use crate::observer::{Interest, Observer, Subscription};
 use crate::others::{self, Chosen, Trials};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
@@ -60,7 +60,7 @@ pub static IN_CLEAR: Counter = Counter::counter(
 /// Keeps a service's kernel entries.
 pub struct Reconciler {
     owner: Owner,
-    netlink: Netlink,
+    netlink: Kernel,
     /// Absent if entries are only listed or removed.
     observer: Option<Arc<Observer>>,
     foreign: Rivals,
@@ -161,7 +161,7 @@ impl Reconciler {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             owner,
-            netlink: Netlink::open().context("cannot ask the kernel")?,
+            netlink: Kernel::open().context("cannot ask the kernel")?,
             observer: observer.cloned(),
             foreign: Rivals::default(),
             clashes: BTreeSet::new(),
@@ -718,7 +718,7 @@ impl Reconciler {
             our_devices.get_or_init(|| Ok(devices.iter().map(|it| it.device).collect::<Vec<_>>()));
         }
         let all_of_ours =
-            || Netlink::open().and_then(|mut it| links::of_group(&mut it, links::GROUP));
+            || Kernel::open().and_then(|mut it| links::of_group(&mut it, links::GROUP));
         let is_by_ours = |entry: &Entry| match entry {
             Entry::Route { device, .. } => {
                 our_devices.get_or_init(all_of_ours).as_ref().is_ok_and(|all| all.contains(device))
@@ -938,7 +938,7 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
         }
         left.extend(found.into_iter().rev().map(|entry| (owner, entry)));
     }
-    let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+    let mut netlink = Kernel::open().context("cannot ask the kernel")?;
     let mut removed = Vec::new();
     for (owner, entry) in left {
         let Some(request) = entry.remove(owner) else { continue };

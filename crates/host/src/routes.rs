@@ -8,7 +8,7 @@ use nix::libc;
 
 use crate::entry::{FIXED, Found, Owner, Table, everything, family, or_no_table};
 use crate::links;
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 
 /// Asks for the route as configured, without values learnt since (`linux/rtnetlink.h`).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
@@ -145,7 +145,7 @@ impl fmt::Display for Packets {
 /// Asks the kernel for routes.
 #[derive(Debug)]
 pub struct Routes {
-    netlink: Netlink,
+    netlink: Kernel,
     /// Questions asked.
     pub asked: u64,
 }
@@ -156,7 +156,7 @@ impl Routes {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { netlink: Netlink::open()?, asked: 0 })
+        Ok(Self { netlink: Kernel::open()?, asked: 0 })
     }
 
     /// The next hop of packets; nowhere if the kernel refuses them, as a rule, a filter or forwarding switched off says.
@@ -284,7 +284,7 @@ impl Routes {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn refusing(netlink: &mut Netlink, is_v6: bool) -> io::Result<Vec<Prefix>> {
+pub fn refusing(netlink: &mut Kernel, is_v6: bool) -> io::Result<Vec<Prefix>> {
     let mut found = Vec::new();
     for kind in [libc::RTN_BLACKHOLE, libc::RTN_UNREACHABLE, libc::RTN_PROHIBIT] {
         let mut fixed = [0; FIXED];

@@ -18,7 +18,7 @@ use nix::libc;
 use nix::sys::socket::SockProtocol;
 
 use crate::links;
-use crate::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::{Mark, Numbers};
 
 /// The mark of connections that were led to this host, at the socket that a client has reached.
@@ -45,8 +45,8 @@ const LOOKS: usize = 8;
 /// Ends connections that wait in `TIME_WAIT`.
 #[derive(Debug)]
 pub struct TimeWait {
-    sockets: Netlink,
-    routes: Netlink,
+    sockets: Kernel,
+    routes: Kernel,
 }
 
 /// A connection as the kernel names it.
@@ -62,8 +62,8 @@ impl TimeWait {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        let sockets = Netlink::open_to(SockProtocol::NetlinkSockDiag)?;
-        Ok(Self { sockets, routes: Netlink::open()? })
+        let sockets = Kernel::open_to(SockProtocol::NetlinkSockDiag)?;
+        Ok(Self { sockets, routes: Kernel::open()? })
     }
 
     /// Ends all connections of ours with borrowed addresses that ended in peace; returns how many there were.

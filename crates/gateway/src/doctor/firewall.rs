@@ -5,8 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use base::ip::protocol;
+use host::Kernel;
 use host::fault::{CLASH, FIREWALL, REVERSE_PATH, SETTING};
-use host::netlink::Netlink;
 use host::numbers::Mark;
 use host::settings::Settings;
 use host::{links, timewait};
@@ -98,7 +98,7 @@ impl Interfaces {
     /// is nothing else.
     fn behind(needs: &Needs, is_v4: bool) -> io::Result<Vec<String>> {
         let mut routes = Routes::open()?;
-        let found = links::with_address(&mut Netlink::open()?, is_v4)?;
+        let found = links::with_address(&mut Kernel::open()?, is_v4)?;
         let named = found.into_iter().filter_map(|it| Some((it, links::existing_name(it)?)));
         let named = named.filter(|(_, name)| name != LOOPBACK);
         let (uplinks, behind): (Vec<_>, Vec<_>) = named.partition(|(interface, name)| {

@@ -20,9 +20,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::{Prefix, protocol};
 use caps::{CapSet, Capability};
+use host::Kernel;
 use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
-use host::netlink::Netlink;
 use host::run::is_running;
 use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
@@ -100,7 +100,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     if !is_running
-        && Netlink::open()
+        && Kernel::open()
             .and_then(|mut it| links::of_group(&mut it, links::GROUP))
             .is_ok_and(|ours| !ours.is_empty())
     {
@@ -170,12 +170,12 @@ type Router = (u32, IpAddr);
 
 /// Routers on the way to whom services call for whose hardware address the kernel asks now.
 fn sought_routers(config: &Config) -> BTreeSet<Router> {
-    let (Ok(mut routes), Ok(mut netlink)) = (Routes::open(), Netlink::open()) else {
+    let (Ok(mut routes), Ok(mut kernel)) = (Routes::open(), Kernel::open()) else {
         return BTreeSet::new();
     };
     let mut router = |call: &Call| match routes.marked(call.to?, call.mark) {
         NextHop::Neighbour { interface, address } if Some(address) != call.to => {
-            links::is_sought(&mut netlink, interface, address).then_some((interface, address))
+            links::is_sought(&mut kernel, interface, address).then_some((interface, address))
         }
         _ => None,
     };
@@ -413,9 +413,9 @@ impl Findings {
         let taken = needs.takings.iter().flat_map(|it| &it.interfaces);
         let taken = taken.filter(|name| *name != "lo" && !needs.radios.contains(*name));
         let names: BTreeSet<_> = radios.iter().chain(taken).collect();
-        let Ok(mut netlink) = Netlink::open() else { return };
+        let Ok(mut kernel) = Kernel::open() else { return };
         for name in names {
-            let (what, remedy) = match LinkState::read(&mut netlink, name) {
+            let (what, remedy) = match LinkState::read(&mut kernel, name) {
                 Err(_) => continue,
                 Ok(None) => (
                     format!("there is no interface {name}: it is waited for"),
@@ -452,7 +452,7 @@ impl Findings {
     }
 
     fn addresses(&mut self, config: &Config, needs: &Needs, is_running: bool) {
-        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
+        let own = Kernel::open().and_then(|mut it| links::own_addresses(&mut it));
         let own = own.unwrap_or_default();
         for listening in &config.used_addresses() {
             let Listening { key, protocol, at, .. } = listening;
@@ -484,7 +484,7 @@ impl Findings {
     /// The routes to peers, and the interfaces that they lead to; `silent` are routers that do not answer.
     fn ways(&mut self, needs: &Needs, silent: &BTreeSet<Router>) {
         let Ok(mut routes) = Routes::open() else { return };
-        let Ok(mut netlink) = Netlink::open() else { return };
+        let Ok(mut kernel) = Kernel::open() else { return };
         let (mut seen, mut mute) = (BTreeSet::new(), BTreeSet::new());
         for Call { whom, peer, to, mark, .. } in &needs.calls {
             let Some(address) = *to else { continue };
@@ -515,11 +515,11 @@ impl Findings {
                 ),
                 NextHop::Neighbour { interface, address: next_hop } => {
                     let name = links::name(interface);
-                    let state = LinkState::read(&mut netlink, &name).ok().flatten();
+                    let state = LinkState::read(&mut kernel, &name).ok().flatten();
                     let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
                     if state.as_ref().is_some_and(|it| it.is_mute)
                         && !links::is_modem(&name)
-                        && !links::is_resolved(&mut netlink, interface, next_hop)
+                        && !links::is_resolved(&mut kernel, interface, next_hop)
                         && mute.insert(interface)
                     {
                         add(
@@ -531,7 +531,7 @@ impl Findings {
                         );
                     }
                     let asks = state.as_ref().is_some_and(|it| !it.is_mute);
-                    if asks && links::is_resolved(&mut netlink, interface, next_hop) {
+                    if asks && links::is_resolved(&mut kernel, interface, next_hop) {
                         add(
                             &PERHAPS,
                             format!(

@@ -7,9 +7,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::Prefix;
+use host::Kernel;
 use host::fault::{COVERED, OVERRULED};
 use host::links;
-use host::netlink::Netlink;
 use host::nft::listed;
 use host::others::{Chosen, others_rules};
 
@@ -61,8 +61,8 @@ enum Past {
 /// Adds each such rule that is found, with its networks, and each network that longer routes cover.
 pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) {
     let Ok(mut routes) = Routes::open() else { return };
-    let Ok(mut netlink) = Netlink::open() else { return };
-    let refused = [false, true].map(|is_v6| refusing(&mut netlink, is_v6).unwrap_or_default());
+    let Ok(mut kernel) = Kernel::open() else { return };
+    let refused = [false, true].map(|is_v6| refusing(&mut kernel, is_v6).unwrap_or_default());
     let mut free = Vec::new();
     for &network in needs.networks.iter().take(TRIED) {
         let refused = &refused[usize::from(network.address().is_ipv6())];
@@ -74,7 +74,7 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) 
     }
     // Without a gateway there are no routes of ours that rules could come before.
     if is_running {
-        examine_rules(findings, needs, &mut netlink, &mut routes, &free);
+        examine_rules(findings, needs, &mut kernel, &mut routes, &free);
     }
 }
 
@@ -142,12 +142,12 @@ fn address(number: u128, is_v4: bool) -> IpAddr {
 fn examine_rules(
     findings: &mut Findings,
     needs: &Needs,
-    netlink: &mut Netlink,
+    kernel: &mut Kernel,
     routes: &mut Routes,
     networks: &[(Prefix, IpAddr)],
 ) {
     let of_all = |is_v6| Tried { is_v6, priority: 0, packets: Packets::default(), refuses: None };
-    let chosen = chosen(netlink, routes, needs);
+    let chosen = chosen(kernel, routes, needs);
     let mut overruled = Vec::new();
     for tried in [false, true].map(of_all).iter().chain(&chosen) {
         let mut led: [Vec<(Prefix, IpAddr)>; 2] = Default::default();
@@ -170,10 +170,10 @@ fn examine_rules(
 }
 
 /// One packet for each rule of other programs that chooses packets. Packets from our own devices are left out.
-fn chosen(netlink: &mut Netlink, routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
+fn chosen(kernel: &mut Kernel, routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
     let mut all = Vec::new();
     for is_v6 in [false, true] {
-        let rules = others_rules(netlink, is_v6).unwrap_or_default();
+        let rules = others_rules(kernel, is_v6).unwrap_or_default();
         // Inverted rules are left out: they are for almost all packets, and so for this host's own, which are tried.
         let chooses = |it: &Chosen| {
             let is_all = it.packets == Packets::default();
@@ -181,7 +181,7 @@ fn chosen(netlink: &mut Netlink, routes: &mut Routes, needs: &Needs) -> Vec<Trie
             chooses && it.packets.mark == 0 && !it.is_inverted
         };
         for rule in rules.into_iter().filter(chooses).take(TRIED) {
-            let Some(packets) = rule.example(netlink, routes, is_v6) else { continue };
+            let Some(packets) = rule.example(kernel, routes, is_v6) else { continue };
             if packets.came_by.is_none_or(|interface| is_others(needs, interface)) {
                 let refuses = rule.refuses(is_v6);
                 all.push(Tried { is_v6, priority: rule.priority, packets, refuses });

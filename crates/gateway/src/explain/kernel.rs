@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use base::ip::FlowKey;
+use host::Kernel;
 use host::links;
-use host::netlink::Netlink;
 use host::others::{Chosen, others_rules};
 use host::run::is_running;
 use host::settings::Settings;
@@ -49,10 +49,10 @@ impl Question {
         if !is_running() {
             return explanation;
         }
-        let (Ok(mut netlink), Ok(mut routes)) = (Netlink::open(), Routes::open()) else {
+        let (Ok(mut kernel), Ok(mut routes)) = (Kernel::open(), Routes::open()) else {
             return explanation;
         };
-        let own = links::own_addresses(&mut netlink).unwrap_or_default();
+        let own = links::own_addresses(&mut kernel).unwrap_or_default();
         let is_own = own.contains(&self.source);
         let Passage { came_by, way_back, hop, .. } = self.passage(&mut routes, is_own);
         // The firewall mark by which a service leads the flow to this host.
@@ -90,7 +90,7 @@ impl Question {
                 )));
             }
         }
-        let others = others_rules(&mut netlink, !self.source.is_ipv4()).unwrap_or_default();
+        let others = others_rules(&mut kernel, !self.source.is_ipv4()).unwrap_or_default();
         explanation.doubts.extend(self.by_service_type(&mut routes, &others, came_by, hop));
         let firewalls = Firewalls::read();
         let walls = if way == Way::Through { Firewalls::walls() } else { Firewalls::default() };
@@ -279,7 +279,7 @@ impl Question {
 
     /// Whether an address is this host's.
     pub(crate) fn is_own(address: IpAddr) -> bool {
-        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
+        let own = Kernel::open().and_then(|mut it| links::own_addresses(&mut it));
         own.is_ok_and(|own| own.contains(&address))
     }
 }

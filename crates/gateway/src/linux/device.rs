@@ -6,18 +6,17 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use base::ethernet::Mac;
-use host::Entry;
 use host::links::{self, DeviceState, LinkState};
-use host::netlink::Netlink;
+use host::redirect::{redirect, redirects};
+use host::{Entry, Kernel};
 use tracing::{debug, info, warn};
 
 use crate::linux::holder;
-use crate::linux::redirect::{redirect, redirects};
 use crate::sys::Tap;
 
 /// A TUN device: its number, and the means to change it.
 pub(crate) struct Device {
-    netlink: Netlink,
+    kernel: Kernel,
     index: u32,
 }
 
@@ -34,11 +33,11 @@ impl Device {
     ///
     /// # Errors
     /// When it cannot be made, with the remedy.
-    pub(crate) fn open(netlink: Netlink, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
+    pub(crate) fn open(kernel: Kernel, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
         let open = if wanted.has_trains { Tap::open_tun } else { Tap::open_plain_tun };
         let tun = open(name).map_err(|error| no_device(name, &error))?;
-        Self::prepare(netlink, wanted, tun)
+        Self::prepare(kernel, wanted, tun)
     }
 
     /// Takes over the device that a predecessor of this process has `left`, or makes the device.
@@ -46,46 +45,46 @@ impl Device {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn adopt_or_open(
-        netlink: Netlink,
+        kernel: Kernel,
         wanted: &Wanted<'_>,
         left: Option<OwnedFd>,
     ) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
-        let mut netlink = netlink;
+        let mut kernel = kernel;
         match left.map(|left| Tap::adopt_tun(name, left)) {
-            None => Self::open(netlink, wanted),
+            None => Self::open(kernel, wanted),
             // Somebody has taken it into another namespace: it goes with its descriptor.
-            Some(Ok(_)) if LinkState::read(&mut netlink, name)?.is_none() => {
+            Some(Ok(_)) if LinkState::read(&mut kernel, name)?.is_none() => {
                 warn!(
                     device = name,
                     "the device of the gateway before this one is not in this namespace any more"
                 );
-                Self::open(netlink, wanted)
+                Self::open(kernel, wanted)
             }
             Some(Ok(tun)) => {
                 info!(device = name, "goes on with the device of the gateway before this one");
-                Self::prepare(netlink, wanted, tun)
+                Self::prepare(kernel, wanted, tun)
             }
             Some(Err(error)) => {
                 warn!(device = name, %error, "what was left by the gateway before this one is not used");
-                Self::open(netlink, wanted)
+                Self::open(kernel, wanted)
             }
         }
     }
 
-    fn prepare(mut netlink: Netlink, wanted: &Wanted<'_>, tun: Tap) -> anyhow::Result<(Tap, Self)> {
+    fn prepare(mut kernel: Kernel, wanted: &Wanted<'_>, tun: Tap) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
         // Nothing of its own: no router solicitations, no link-local address.
         links::set_sysctl(name, "ipv6", "addr_gen_mode", "1");
         links::set_sysctl(name, "ipv6", "accept_ra", "0");
-        let Some(state) = LinkState::read(&mut netlink, name)? else { bail!("{name} is gone") };
+        let Some(state) = LinkState::read(&mut kernel, name)? else { bail!("{name} is gone") };
         let index = state.index;
         // The firewalls of our own services leave devices of our group alone.
         for is in [mtu_of(wanted.mtu), DeviceState::Group, DeviceState::Up] {
             let entry = Entry::Device { device: index, is };
-            is.set(&mut netlink, index).with_context(|| entry.to_string())?;
+            is.set(&mut kernel, index).with_context(|| entry.to_string())?;
         }
-        Ok((tun, Self { netlink, index }))
+        Ok((tun, Self { kernel, index }))
     }
 
     /// Its number.
@@ -95,7 +94,7 @@ impl Device {
 
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
         debug!(mtu, "MTU of the device");
-        if let Err(error) = mtu_of(mtu).set(&mut self.netlink, self.index) {
+        if let Err(error) = mtu_of(mtu).set(&mut self.kernel, self.index) {
             warn!(mtu, %error, "MTU of the device not changed");
         }
     }
@@ -111,7 +110,7 @@ fn mtu_of(octets: usize) -> DeviceState {
 /// # Errors
 /// When it cannot be made, with the remedy.
 pub(crate) fn open_tap(
-    netlink: &mut Netlink,
+    kernel: &mut Kernel,
     name: &str,
     mac: Mac,
     interface: u32,
@@ -120,15 +119,15 @@ pub(crate) fn open_tap(
 
     // Nothing of its own: the kernel receives nothing here.
     links::set_sysctl(name, "ipv6", "disable_ipv6", "1");
-    let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
+    let Some(state) = LinkState::read(kernel, name)? else { bail!("{name} is gone") };
     // So a gateway in this network namespace is known, wherever its files are.
     DeviceState::Group
-        .set(netlink, state.index)
+        .set(kernel, state.index)
         .with_context(|| format!("putting {name} into a group"))?;
     // A frame for another station than the device's own is not for this node.
-    links::set_mac(netlink, state.index, mac)
+    links::set_mac(kernel, state.index, mac)
         .with_context(|| format!("giving {name} the hardware address {mac}"))?;
-    redirect(netlink, state.index, interface).map_err(|error| match error.raw_os_error() {
+    redirect(kernel, state.index, interface).map_err(|error| match error.raw_os_error() {
         Some(nix::libc::ENOENT | nix::libc::EOPNOTSUPP) => anyhow::anyhow!(
             "packets cannot be redirected from {name}: a kernel with NET_SCH_INGRESS, NET_CLS_U32 \
              and NET_ACT_MIRRED, or their modules (`modprobe -a sch_ingress cls_u32 act_mirred`), \
@@ -136,7 +135,7 @@ pub(crate) fn open_tap(
         ),
         _ => anyhow::anyhow!("packets cannot be redirected from {name}: {error}"),
     })?;
-    DeviceState::Up.set(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
+    DeviceState::Up.set(kernel, state.index).with_context(|| format!("bringing {name} up"))?;
     Ok((tap, state.index))
 }
 
@@ -146,16 +145,16 @@ pub(crate) fn open_tap(
 /// # Errors
 /// When the device is gone, or the kernel refuses.
 pub(crate) fn keep_tap(
-    netlink: &mut Netlink,
+    kernel: &mut Kernel,
     device: u32,
     mac: Mac,
     interface: u32,
 ) -> io::Result<bool> {
-    let is_redirected = redirects(netlink, device, interface)?;
+    let is_redirected = redirects(kernel, device, interface)?;
     if !is_redirected {
-        redirect(netlink, device, interface)?;
+        redirect(kernel, device, interface)?;
     }
-    Ok(links::keep(netlink, device, Some(mac))? || !is_redirected)
+    Ok(links::keep(kernel, device, Some(mac))? || !is_redirected)
 }
 
 /// Why the device cannot be made, with the remedy.

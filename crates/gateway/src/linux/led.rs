@@ -16,9 +16,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use base::ip::{Prefix, protocol};
 use base::time::{Time, earliest};
+use host::Kernel;
 use host::fault::{DROPPED, OVERRULED};
 use host::fence::{Content, Growth};
-use host::netlink::Netlink;
 use host::nft::{Owned, Told};
 use host::numbers::Mark;
 use host::others::{Chosen, Trials, others_rules};
@@ -40,7 +40,7 @@ pub(crate) struct Led {
     table: Owned,
     kept: Kept,
     routes: Routes,
-    netlink: Netlink,
+    kernel: Kernel,
     /// A network whose packets another program's rule leads elsewhere, and an address there with such packets.
     overruled: Option<(Prefix, IpAddr, Packets)>,
     /// Whether the host has changed since the last trial.
@@ -90,7 +90,7 @@ impl Led {
         orders: &[String],
     ) -> anyhow::Result<Self> {
         let routes = Routes::open().context("cannot ask the kernel for routes")?;
-        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let kernel = Kernel::open().context("cannot ask the kernel")?;
         let mut kept = Kept::open_besides(observer, owner, entries(&lead, networks))
             .context("no rule for packets that are led here")?;
         let table = Owned::start("inet", orders, shut.needs).inspect_err(|_| {
@@ -111,7 +111,7 @@ impl Led {
             table,
             kept,
             routes,
-            netlink,
+            kernel,
             overruled: None,
             is_stale: false,
             trials: Trials::default(),
@@ -182,7 +182,7 @@ impl Led {
     fn rules_before(&mut self, is_v6: bool) -> Vec<(Option<Prefix>, Packets)> {
         let (mark, last) = (self.lead.mark.value(), self.lead.priority());
         let its = self.lead.protocol;
-        let rules = others_rules(&mut self.netlink, is_v6).unwrap_or_default();
+        let rules = others_rules(&mut self.kernel, is_v6).unwrap_or_default();
         let may_be_ours = |it: &Chosen| {
             let has_mark = (it.packets.mark ^ mark) & it.mask == 0;
             let has_protocol = it.packets.protocol.is_none_or(|protocol| protocol == its);
@@ -190,7 +190,7 @@ impl Led {
         };
         let rules: Vec<_> = rules.into_iter().filter(may_be_ours).take(TRIED).collect();
         let example = |rule: Chosen| {
-            let packets = rule.example(&mut self.netlink, &mut self.routes, is_v6)?;
+            let packets = rule.example(&mut self.kernel, &mut self.routes, is_v6)?;
             Some((rule.destination, Packets { mark, protocol: Some(its), ..packets }))
         };
         rules.into_iter().filter_map(example).collect()

@@ -3,7 +3,6 @@
 pub(crate) mod account;
 pub(crate) mod belongings;
 pub(crate) mod capture;
-pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod divert;
 pub(crate) mod entrances;
@@ -12,7 +11,6 @@ pub(crate) mod holder;
 pub(crate) mod led;
 pub mod manet;
 pub mod offload;
-pub(crate) mod redirect;
 pub(crate) mod rights;
 pub(crate) mod seccomp;
 pub(crate) mod tcp;

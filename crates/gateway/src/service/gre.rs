@@ -15,7 +15,7 @@ use base::gre::{Packet, Refused, carried};
 use base::ip::{BadSources, Header, Prefix, check_source, mss};
 use base::time::Time;
 use caps::Capability;
-use host::netlink::Netlink;
+use host::Kernel;
 use host::{DeviceRoutes, IN_CLEAR, Kept, Owner};
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
@@ -119,9 +119,9 @@ impl Tunnels {
                          CAP_NET_RAW is needed"
                 )
             })?;
-            let netlink = Netlink::open().context("cannot ask the kernel")?;
+            let kernel = Kernel::open().context("cannot ask the kernel")?;
             let wanted = Wanted { name: &config.device, mtu: config.mtu, has_trains: false };
-            let (tun, device) = Device::open(netlink, &wanted)?;
+            let (tun, device) = Device::open(kernel, &wanted)?;
             devices.push(DeviceRoutes {
                 owner: Owner::Gre,
                 device: device.index(),

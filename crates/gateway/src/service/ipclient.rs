@@ -18,7 +18,7 @@ use base::time::{Time, earliest};
 use caps::Capability;
 use hf::ipclient::{Event, IpClient, Override};
 use hf::s5066::seal;
-use host::netlink::Netlink;
+use host::Kernel;
 use host::{DeviceRoutes, IN_CLEAR, Kept, MARK, Owner};
 use nix::poll::{PollFd, PollFlags};
 use rules::{Options, Refusal, Verdict};
@@ -110,9 +110,9 @@ impl Client {
         let core = config.core(wall_clock())?;
         let key = core.group.as_ref().map(|group| group.key.clone());
         let mut client = IpClient::new(Time::ZERO, core);
-        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let kernel = Kernel::open().context("cannot ask the kernel")?;
         let wanted = Wanted { name: &config.device, mtu: client.mtu().into(), has_trains: false };
-        let (tun, device) = Device::open(netlink, &wanted)?;
+        let (tun, device) = Device::open(kernel, &wanted)?;
         let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
         let behind = DeviceRoutes {
             owner: Owner::IpClient,

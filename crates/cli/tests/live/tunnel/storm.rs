@@ -184,11 +184,12 @@ fn whatever_others_do_to_the_host_all_is_there_again_or_named() {
 
 /// Tests that measure time, with the machine for themselves.
 mod timed {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::os::fd::AsFd as _;
     use std::path::Path;
 
-    use host::netlink::Monitor;
+    use host::{Interest, Observer};
     use nix::libc;
     use nix::poll::{PollFd, PollFlags, poll};
 
@@ -217,26 +218,27 @@ mod timed {
         /// Removes the address of the tunnel's device, with which the kernel drops its routes; returns for how long
         /// the address and the route to the peer are gone.
         fn gap(&self) -> Duration {
-            let mut monitor = self.nets.within(&self.nodes[0], || Monitor::open().unwrap());
+            let observe = || Observer::start(&BTreeSet::new()).unwrap();
+            let observer = self.nets.within(&self.nodes[0], observe);
+            let mut changes = observer.subscribe(Interest::Host).unwrap();
             thread::scope(|scope| {
                 let heard = scope.spawn(move || {
                     let (mut gone, mut has_address, mut has_route) = (None, false, false);
                     let end = Instant::now() + SOON;
                     while Instant::now() < end {
-                        let mut fds = [PollFd::new(monitor.as_fd(), PollFlags::POLLIN)];
+                        let mut fds = [PollFd::new(changes.as_fd(), PollFlags::POLLIN)];
                         poll(&mut fds, 100_u16).unwrap();
                         let now = Instant::now();
-                        monitor
-                            .read(|message| match message.kind {
-                                libc::RTM_DELADDR => drop(gone.get_or_insert(now)),
-                                libc::RTM_NEWADDR => has_address |= gone.is_some(),
-                                libc::RTM_NEWROUTE => {
-                                    let fixed = message.fixed::<12>().unwrap();
-                                    has_route |= gone.is_some() && fixed[5] == 117;
-                                }
-                                _ => {}
-                            })
-                            .unwrap();
+                        let is_lossy = changes.read(usize::MAX, |message| match message.kind {
+                            libc::RTM_DELADDR => drop(gone.get_or_insert(now)),
+                            libc::RTM_NEWADDR => has_address |= gone.is_some(),
+                            libc::RTM_NEWROUTE => {
+                                let fixed = message.fixed::<12>().unwrap();
+                                has_route |= gone.is_some() && fixed[5] == 117;
+                            }
+                            _ => {}
+                        });
+                        assert!(!is_lossy);
                         if let Some(gone) = gone.filter(|_| has_address && has_route) {
                             return now - gone;
                         }

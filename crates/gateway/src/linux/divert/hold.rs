@@ -14,10 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::Context as _;
 use base::ip::Header;
 use base::ip::icmp::Error;
-use host::netlink::{Monitor, Netlink, Request};
+use host::logged::Logged;
 use host::numbers::Mark;
-use nix::libc;
-use nix::sys::socket::SockProtocol;
 
 use super::plan::{GROUP, LET_IN, REFUSED};
 use super::syn::Syn;
@@ -27,13 +25,10 @@ use crate::sys::Raw;
 const LONGEST: u32 = 1_500;
 /// SYNs read in one go at most, as a sender may be faster than the reader.
 const READS: usize = 256;
-/// `struct nfgenmsg`: family, version, and the group.
-const FIXED: usize = 4;
-
 /// Receives held SYNs, and lets them in or refuses them.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    told: Monitor,
+    told: Logged,
     let_in: Raw,
     refused: Raw,
 }
@@ -53,7 +48,7 @@ impl Hold {
     /// # Errors
     /// When a right or a part of the kernel is missing, or another process listens, with the remedy.
     pub(crate) fn open() -> anyhow::Result<Self> {
-        let told = listen().with_context(|| {
+        let told = Logged::open(GROUP, LONGEST).with_context(|| {
             format!(
                 "handshake = \"end-to-end\" cannot be had: NFLOG group {GROUP} is in use by another \
                  process, or the kernel lacks NFT_LOG and NETFILTER_NETLINK_LOG (`modprobe -a \
@@ -78,15 +73,8 @@ impl Hold {
         &mut self,
         mut each: impl FnMut(Option<(String, Syn)>),
     ) -> anyhow::Result<bool> {
-        let read = self.told.read_some(READS, |message| {
-            let attribute = |wanted: i32| {
-                let mut all = message.attributes(FIXED);
-                all.find(|(kind, _)| i32::from(*kind) == wanted).map(|(_, value)| value)
-            };
-            let syn = attribute(libc::NFULA_PAYLOAD).and_then(Syn::parse);
-            let name = attribute(libc::NFULA_PREFIX).unwrap_or_default();
-            let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(name));
-            each(syn.map(|syn| (name.into_owned(), syn)));
+        let read = self.told.read(READS, |name, packet| {
+            each(Syn::parse(packet).map(|syn| (name.into_owned(), syn)));
         });
         read.context("the kernel does not tell of SYNs any more")
     }
@@ -116,25 +104,6 @@ impl AsFd for Hold {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.told.as_fd()
     }
-}
-
-fn listen() -> io::Result<Monitor> {
-    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-    let fixed: Vec<u8> = [0, 0].into_iter().chain(GROUP.to_be_bytes()).collect();
-    let number = |value: i32| u16::try_from(value).unwrap_or_default();
-    let octet = |value: i32| u8::try_from(value).unwrap_or_default();
-    let kind = number(libc::NFNL_SUBSYS_ULOG << 8 | libc::NFULNL_MSG_CONFIG);
-    let mode: Vec<u8> =
-        LONGEST.to_be_bytes().into_iter().chain([octet(libc::NFULNL_COPY_PACKET), 0]).collect();
-    for (setting, value) in [
-        (libc::NFULA_CFG_CMD, vec![octet(libc::NFULNL_CFG_CMD_BIND)]),
-        (libc::NFULA_CFG_MODE, mode),
-        // One at a time, or the kernel waits for more.
-        (libc::NFULA_CFG_QTHRESH, 1_u32.to_be_bytes().to_vec()),
-    ] {
-        netlink.ask(&Request::set(kind, 0, &fixed).with(number(setting), &value), |_| {})?;
-    }
-    Ok(netlink.into())
 }
 
 fn send(raw: &Raw, packet: &[u8]) -> io::Result<()> {

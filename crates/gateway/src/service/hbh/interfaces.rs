@@ -44,7 +44,7 @@ impl Hbh {
     /// Opens the absent interfaces that have appeared.
     pub fn find_absent(&mut self, now: Time) {
         for (position, name) in self.ports.absent() {
-            match ports::open(&mut self.netlink, &self.config, position, &name) {
+            match ports::open(&mut self.kernel, &self.config, position, &name) {
                 Ok(port) => {
                     self.firewall.attach(position, &name, &ports::device(position));
                     self.put(now, position, port);
@@ -105,7 +105,7 @@ impl Hbh {
     pub fn keep_devices(&mut self, now: Time) {
         self.keep_at = None;
         for (_, port) in self.ports.iter() {
-            let outcome = port.keep_device(&mut self.netlink);
+            let outcome = port.keep_device(&mut self.kernel);
             if matches!(outcome, Ok(false)) {
                 continue;
             }
@@ -120,7 +120,7 @@ impl Hbh {
     /// Checks the state of an interface.
     fn look_at(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         let Some(port) = self.ports.get_mut(position) else { return Ok(()) };
-        let state = LinkState::read(&mut self.netlink, port.name())?;
+        let state = LinkState::read(&mut self.kernel, port.name())?;
         match port.set_state(state) {
             Ok(()) => {
                 let interface = port.interface();
@@ -161,7 +161,7 @@ impl Hbh {
         let is_new = |name: &&String| self.ports.with_name(name).is_none();
         let come: Vec<_> = config.interfaces.iter().filter(is_new).cloned().collect();
         for name in &come {
-            if LinkState::read(&mut self.netlink, name)?.and_then(|state| state.mac).is_none() {
+            if LinkState::read(&mut self.kernel, name)?.and_then(|state| state.mac).is_none() {
                 anyhow::bail!(
                     "there is no Ethernet-like interface {name}: `ip link` lists those that exist"
                 );

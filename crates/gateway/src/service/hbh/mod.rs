@@ -27,7 +27,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::host::netlink::Netlink;
+use ::host::Kernel;
 use ::host::nft::Told;
 use ::host::{Interest, Observer, Subscription};
 use anyhow::Context as _;
@@ -75,7 +75,7 @@ struct Hbh {
     host: Host,
     complaints: Complaints,
     routes: Routes,
-    netlink: Netlink,
+    kernel: Kernel,
     changes: Subscription,
     observer: Arc<Observer>,
     ports: Ports,
@@ -138,13 +138,13 @@ impl Hbh {
         let &Setup { config, seed, clock, observer, is_restart, .. } = setup;
         let config = config.hbh.as_ref().context("no section [hbh]")?;
         let group_key = config.read_group_key().context("group-key")?;
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let mut kernel = Kernel::open().context("cannot ask the kernel")?;
         let changes = observer.subscribe(Interest::Host)?;
         let mut ports = Ports::default();
         let mut opened = Vec::new();
         for name in &config.interfaces {
             let position = ports.add(name);
-            match ports::open(&mut netlink, config, position, name) {
+            match ports::open(&mut kernel, config, position, name) {
                 Ok(port) => opened.push((position, port)),
                 Err(why) if is_restart => {
                     warn!(interface = %name, why = %format!("{why:#}"), "interface is waited for");
@@ -187,7 +187,7 @@ impl Hbh {
             host: Host::new(of_host, rng, hellos),
             complaints: Complaints::default(),
             routes: Routes::open().context("cannot ask for routes")?,
-            netlink,
+            kernel,
             changes,
             observer: Arc::clone(observer),
             release: Release::default(),

@@ -74,7 +74,7 @@ impl Hbh {
     fn tell_kernel(&mut self, place: Place) {
         let Some(port) = self.ports.get(place.0) else { return };
         for &address in self.host.neighbours().addresses(place) {
-            let told = links::move_neighbour(&mut self.netlink, port.index(), address, place.1);
+            let told = links::move_neighbour(&mut self.kernel, port.index(), address, place.1);
             if let Err(error) = told {
                 debug!(%address, %error, "the kernel keeps the neighbour's former hardware address");
             }

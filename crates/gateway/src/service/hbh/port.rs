@@ -8,8 +8,8 @@ use std::path::Path;
 
 use base::ethernet::{self, Mac};
 use hbh::host::Interface;
+use host::Kernel;
 use host::links::LinkState;
-use host::netlink::Netlink;
 
 use super::counters::Counters;
 use crate::linux::{device, offload};
@@ -121,8 +121,8 @@ impl Port {
     ///
     /// # Errors
     /// When the device is gone, or the kernel refuses.
-    pub fn keep_device(&self, netlink: &mut Netlink) -> io::Result<bool> {
-        device::keep_tap(netlink, self.device, self.mac, self.index)
+    pub fn keep_device(&self, kernel: &mut Kernel) -> io::Result<bool> {
+        device::keep_tap(kernel, self.device, self.mac, self.index)
     }
 
     /// Our address of the version of `like`, or any if there is none.

@@ -1,9 +1,9 @@
 //! The MANET interfaces by position; HBH waits for absent interfaces.
 
 use anyhow::{Context as _, bail};
+use host::Kernel;
 use host::fault::{self, Fault};
 use host::links::LinkState;
-use host::netlink::Netlink;
 use serde::Serialize;
 
 use super::port::Port;
@@ -168,12 +168,12 @@ pub fn device(position: usize) -> String {
 /// # Errors
 /// When it is not there or cannot be used, with the remedy.
 pub fn open(
-    netlink: &mut Netlink,
+    kernel: &mut Kernel,
     config: &Hbh,
     position: usize,
     name: &str,
 ) -> anyhow::Result<Port> {
-    let Some(state) = LinkState::read(netlink, name)? else {
+    let Some(state) = LinkState::read(kernel, name)? else {
         bail!(Absent(format!("there is no interface {name}: `ip link` lists those that exist")));
     };
     let Some(mac) = state.mac else {
@@ -195,7 +195,7 @@ pub fn open(
         ),
         _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
     })?;
-    let (tap, device) = device::open_tap(netlink, &device(position), mac, state.index)
+    let (tap, device) = device::open_tap(kernel, &device(position), mac, state.index)
         .with_context(|| format!("for {name}"))?;
     Ok(Port::new(name.to_owned(), mac, state, link, (tap, device)))
 }

@@ -13,10 +13,10 @@ use base::budget::Budget;
 use base::counter::Counter;
 use base::ip::{Header, Prefix, icmp, minimal};
 use base::time::Time;
+use host::Kernel;
 use host::fault::{Fault, SETTING};
 use host::fib::{Fib, Hop, Target};
 use host::links::{self, LinkState};
-use host::netlink::Netlink;
 use host::nft::Told;
 use host::numbers::Mark;
 use host::settings::Settings;
@@ -99,10 +99,10 @@ impl Demand {
     ) -> anyhow::Result<Option<Self>> {
         let Some(on_demand) = config.protocol.on_demand() else { return Ok(None) };
         let name = &on_demand.device[..];
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let mut kernel = Kernel::open().context("cannot ask the kernel")?;
         let wanted = Wanted { name, mtu: ETHERNET, has_trains: false };
-        let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
-        let state = LinkState::read(&mut netlink, name)?;
+        let (tun, device) = Device::open(Kernel::open()?, &wanted)?;
+        let state = LinkState::read(&mut kernel, name)?;
         let index = state.with_context(|| format!("{name} is gone"))?.index;
         interfaces::prepare(settings, name);
         let passages = Passages::set_up(&config.interfaces, port, name, RELEASED)?;
@@ -154,19 +154,19 @@ impl Demand {
     /// When the kernel cannot be asked.
     pub fn refresh(
         &mut self,
-        netlink: &mut Netlink,
+        kernel: &mut Kernel,
         config: &config::Routing,
         host: &mut Host<Vec<u8>>,
         fib: &mut Fib,
     ) -> anyhow::Result<()> {
-        self.keep_name(netlink)?;
+        self.keep_name(kernel)?;
         // Somebody may have switched the device off.
-        if links::keep(netlink, self.index, None).is_ok_and(|is_changed| is_changed) {
+        if links::keep(kernel, self.index, None).is_ok_and(|is_changed| is_changed) {
             warn!(
                 "somebody has switched our device off, or put it into another group: it is as before"
             );
         }
-        let own = links::own_addresses(netlink).context("cannot ask for addresses")?;
+        let own = links::own_addresses(kernel).context("cannot ask for addresses")?;
         host.handle_addresses(own.into_iter().filter(IpAddr::is_ipv4).collect());
         let mtu = host.interfaces().map(|(.., mtu)| mtu).min().unwrap_or(ETHERNET);
         if mtu != self.mtu {
@@ -195,7 +195,7 @@ impl Demand {
     ///
     /// # Errors
     /// When the device is gone, or was moved to another network namespace: then nobody else says so.
-    fn keep_name(&mut self, netlink: &mut Netlink) -> anyhow::Result<()> {
+    fn keep_name(&mut self, kernel: &mut Kernel) -> anyhow::Result<()> {
         let name = &self.name;
         let other = links::existing_name(self.index).with_context(|| {
             format!("the device {name} is not in this network namespace any more")
@@ -204,7 +204,7 @@ impl Demand {
             self.renamed = None;
             return Ok(());
         }
-        match links::rename(netlink, self.index, name) {
+        match links::rename(kernel, self.index, name) {
             Ok(()) => {
                 warn!(%other, %name, "a device of ours was renamed, and has its name again");
                 self.renamed = None;

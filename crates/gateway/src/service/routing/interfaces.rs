@@ -16,7 +16,7 @@ use nix::libc;
 use tracing::{debug, info};
 
 use super::ports::Port;
-use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
+use super::{Config, Demand, Kernel, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
 use crate::linux::manet::deafness;
 use crate::service::Absent;
@@ -35,8 +35,8 @@ const TRIED: usize = 32;
 ///
 /// # Errors
 /// With the remedy.
-pub fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
-    if LinkState::read(netlink, name)?.is_none() {
+pub fn expect(kernel: &mut Kernel, name: &str) -> anyhow::Result<()> {
+    if LinkState::read(kernel, name)?.is_none() {
         anyhow::bail!(Absent(format!(
             "there is no interface {name}: `ip link` lists those that exist"
         )));
@@ -56,7 +56,7 @@ impl Routing {
             self.ports.iter().map(|(position, port)| (position, port.index())).collect();
         for (position, name) in self.ports.named() {
             let (is_other, why) =
-                self.ports.look(&mut self.netlink, position, self.config.manet, port);
+                self.ports.look(&mut self.kernel, position, self.config.manet, port);
             if !is_other {
                 continue;
             }
@@ -90,7 +90,7 @@ impl Routing {
             self.reconcile_at = Some(now + SETTLE);
         }
         if let Some(demand) = &mut self.demand {
-            demand.refresh(&mut self.netlink, &self.config, &mut self.host, &mut self.fib)?;
+            demand.refresh(&mut self.kernel, &self.config, &mut self.host, &mut self.fib)?;
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Routing {
         if attached.is_empty() {
             return Ok(());
         }
-        let reached = fib::reached(&mut self.netlink, &attached);
+        let reached = fib::reached(&mut self.kernel, &attached);
         let reached = reached.context("cannot ask for the kernel's routes")?;
         if reached != self.reached {
             let all: Vec<String> = reached.iter().map(ToString::to_string).collect();
@@ -231,7 +231,7 @@ impl Routing {
         let is_new = |name: &&String| !self.config.interfaces.contains(name);
         let come: Vec<_> = wanted.interfaces.iter().filter(is_new).cloned().collect();
         for name in &come {
-            expect(&mut self.netlink, name)?;
+            expect(&mut self.kernel, name)?;
         }
         let with_ours =
             config::Routing { interfaces: self.config.interfaces.clone(), ..wanted.clone() };

@@ -25,8 +25,8 @@ use base::ip::{Prefix, icmp};
 use base::time::{Time, earliest};
 use caps::Capability;
 use demand::Demand;
+use host::Kernel;
 use host::fib::{Fib, Hop, Outcome, Target};
-use host::netlink::Netlink;
 use host::others::Trials;
 use host::settings::Settings;
 use host::{Fault, Interest, Subscription, fault};
@@ -72,7 +72,7 @@ struct Routing {
     demand: Option<Demand>,
     fib: Fib,
     settings: Settings,
-    netlink: Netlink,
+    kernel: Kernel,
     changes: Subscription,
     look_at: Option<Time>,
     reconcile_at: Option<Time>,
@@ -149,11 +149,11 @@ impl Routing {
             ..manet::host::Config::default()
         };
         let host = Host::new(config.protocol.router(setup.seed), of_host);
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let mut kernel = Kernel::open().context("cannot ask the kernel")?;
         let mut ports = Ports::default();
         for name in &config.interfaces {
             if !setup.is_restart {
-                interfaces::expect(&mut netlink, name)?;
+                interfaces::expect(&mut kernel, name)?;
             }
             ports.add(name);
         }
@@ -170,7 +170,7 @@ impl Routing {
             demand,
             fib,
             settings,
-            netlink,
+            kernel,
             changes: setup.observer.subscribe(Interest::Neighbourhood)?,
             look_at: None,
             reconcile_at: None,

@@ -12,10 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use base::time::Time;
-use nix::libc;
-use nix::sys::socket::SockProtocol;
 
-use host::netlink::{self, Netlink, Request};
 use host::nft::{self, Owned, TABLE, Told};
 use host::numbers::Mark;
 
@@ -29,12 +26,6 @@ const PAIRS: usize = 4_096;
 const NEEDS: &str = "nftables 1.0.1 or newer, and a kernel with NF_TABLES_IPV4, are needed";
 
 const SET: &str = "passages";
-const NFT_MSG_GETSETELEM: u16 = 13;
-const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
-const NFTA_SET_ELEM_LIST_SET: u16 = 2;
-const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
-const NFTA_SET_ELEM_KEY: u16 = 1;
-const NFTA_DATA_VALUE: u16 = 1;
 
 /// The table that notes them.
 #[derive(Debug)]
@@ -63,19 +54,7 @@ impl Passages {
     /// # Errors
     /// When the kernel does not tell.
     pub fn poll() -> io::Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
-        let family = u8::try_from(libc::NFPROTO_IPV4).unwrap_or_default();
-        let kind = u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default();
-        let fixed = [family, 0, 0, 0];
-        let request = Request::dump(kind | NFT_MSG_GETSETELEM, &fixed)
-            .with(NFTA_SET_ELEM_LIST_TABLE, format!("{TABLE}\0").as_bytes())
-            .with(NFTA_SET_ELEM_LIST_SET, format!("{SET}\0").as_bytes());
-        let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
-        netlink.dump(&request, |message, found| {
-            let lists = message.attributes(fixed.len());
-            for (_, list) in lists.filter(|(kind, _)| *kind == NFTA_SET_ELEM_LIST_ELEMENTS) {
-                found.extend(netlink::attributes(list).filter_map(|(_, element)| pair(element)));
-            }
-        })
+        Ok(nft::values(SET)?.iter().filter_map(|value| pair(value)).collect())
     }
 
     /// Takes complaints of `nft`. If somebody has ended it, makes the table again.
@@ -94,13 +73,9 @@ impl AsFd for Passages {
     }
 }
 
-/// Reads the pair of addresses from an element of the set.
-fn pair(element: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
-    let find = |octets, wanted| {
-        netlink::attributes(octets).find_map(move |(kind, value)| (kind == wanted).then_some(value))
-    };
-    let key: &[u8] = find(find(element, NFTA_SET_ELEM_KEY)?, NFTA_DATA_VALUE)?;
-    let &[a, b, c, d, e, f, g, h] = key.first_chunk()?;
+/// Reads the pair of addresses from a value of the set.
+fn pair(value: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let &[a, b, c, d, e, f, g, h] = value.first_chunk()?;
     Some((Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h)))
 }
 
@@ -156,13 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn an_element_is_a_pair_of_addresses() {
-        let value = netlink::attribute(NFTA_DATA_VALUE, &[10, 0, 0, 1, 10, 0, 0, 2]);
-        let element = netlink::attribute(NFTA_SET_ELEM_KEY, &value);
+    fn a_value_is_a_pair_of_addresses() {
+        let value = [10, 0, 0, 1, 10, 0, 0, 2];
 
-        assert_eq!(pair(&element), Some(([10, 0, 0, 1].into(), [10, 0, 0, 2].into())));
-        for cut in 0..element.len() {
-            assert_eq!(pair(&element[..cut]), None, "{cut}");
-        }
+        assert_eq!(pair(&value), Some(([10, 0, 0, 1].into(), [10, 0, 0, 2].into())));
+        assert_eq!(pair(&value[..7]), None);
     }
 }

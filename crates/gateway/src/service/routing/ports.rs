@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context as _;
 use base::ip::Prefix;
+use host::Kernel;
 use host::fault::{self, Fault};
 use host::links::LinkState;
-use host::netlink::Netlink;
 use manet::{Neighbour, Sending};
 use serde::Serialize;
 
@@ -147,7 +147,7 @@ impl Ports {
     /// Looks at an interface again; returns whether it is another now, and why it cannot be used.
     pub fn look(
         &mut self,
-        netlink: &mut Netlink,
+        kernel: &mut Kernel,
         position: usize,
         manet: Option<Prefix>,
         number: u16,
@@ -157,7 +157,7 @@ impl Ports {
         let had_port = before.is_some();
         place.is_refused = false;
         let used = before.as_ref().map(|port| port.address);
-        let why = match find(netlink, &place.name, manet, used) {
+        let why = match find(kernel, &place.name, manet, used) {
             Ok(found) => match found.open(&place.name, number, before) {
                 Ok((port, has_changed)) => {
                     place.port = Some(port);
@@ -246,12 +246,12 @@ impl Found {
 
 /// The address in use stays in use as long as the interface has it; before, the first is taken.
 fn find(
-    netlink: &mut Netlink,
+    kernel: &mut Kernel,
     name: &str,
     manet: Option<Prefix>,
     used: Option<Ipv4Addr>,
 ) -> anyhow::Result<Found> {
-    let state = LinkState::read(netlink, name)?.with_context(|| {
+    let state = LinkState::read(kernel, name)?.with_context(|| {
         format!("there is no interface {name}: `ip link` lists those that exist")
     })?;
     anyhow::ensure!(state.is_running, "{name} is down, or has no carrier");

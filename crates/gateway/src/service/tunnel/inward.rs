@@ -12,9 +12,9 @@ use tunnel::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
 use super::sockets::Way;
 use super::{Shared, State};
-use crate::linux::copies::Copies;
 use crate::linux::offload::Joiner;
 use crate::sys::{Arrivals, Arrived};
+use host::copies::Copies;
 
 /// Batches taken from the socket before the peers are looked after.
 const BATCHES: usize = 4;

@@ -43,8 +43,8 @@ use caps::Capability;
 use counters::Counters;
 use errors::{Answer, Errors};
 use fresh::From;
+use host::Kernel;
 use host::fence::Growth;
-use host::netlink::Netlink;
 use host::{DeviceRoutes, MARK, Observer, Owner, Precedence, Reconciler, Watch};
 use inward::Inward;
 use nix::errno::Errno;
@@ -136,9 +136,9 @@ impl Tunnel {
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.tunnel.clone().context("no section [tunnel]")?;
         let config::Keys { private_key, previous_private_key, peers } = config.keys()?;
-        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let kernel = Kernel::open().context("cannot ask the kernel")?;
         let (tun, device) =
-            Device::adopt_or_open(netlink, &wanted(&config), setup.legacy.take(DEVICE))?;
+            Device::adopt_or_open(kernel, &wanted(&config), setup.legacy.take(DEVICE))?;
         let sockets = Sockets::open(&config)?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);

@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use host::Kernel;
 use host::links::{self, LinkState};
-use host::netlink::Netlink;
 use host::routes::{NextHop, Routes};
 use host::{MARK, Observer};
 use tunnel::PathId;
@@ -37,7 +37,7 @@ pub struct Found {
 
 /// Asks the kernel.
 pub struct Finder {
-    netlink: Netlink,
+    kernel: Kernel,
     routes: Routes,
 }
 
@@ -45,7 +45,7 @@ impl Finder {
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { netlink: Netlink::open()?, routes: Routes::open()? })
+        Ok(Self { kernel: Kernel::open()?, routes: Routes::open()? })
     }
 
     /// Looks at all further paths again, and tells the peers' state of them.
@@ -129,7 +129,7 @@ impl Finder {
 
     /// An interface that is up.
     fn link(&mut self, name: &str) -> Result<LinkState, String> {
-        match LinkState::read(&mut self.netlink, name) {
+        match LinkState::read(&mut self.kernel, name) {
             Ok(Some(link)) if link.is_running => Ok(link),
             Ok(Some(_)) => Err(format!("the interface {name} is down, or has no carrier")),
             Ok(None) => Err(format!("there is no interface {name}")),

@@ -16,10 +16,12 @@ const EVENT: usize = 8_192;
 
 /// Listens for it; to nothing where the kernel does not let us.
 #[derive(Debug)]
-pub(crate) struct Copies(Option<OwnedFd>);
+pub struct Copies(Option<OwnedFd>);
 
 impl Copies {
-    pub(crate) fn watch() -> Self {
+    /// Listens from now on.
+    #[must_use]
+    pub fn watch() -> Self {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkKObjectUEvent;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol).ok();
@@ -28,12 +30,14 @@ impl Copies {
     }
 
     /// What to wait for.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    #[must_use]
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(|socket| socket.as_fd())
     }
 
     /// Takes all events, and says whether one was that this machine is a copy.
-    pub(crate) fn has_one(&self) -> bool {
+    #[must_use]
+    pub fn has_one(&self) -> bool {
         let Some(socket) = &self.0 else { return false };
         let mut event = [0; EVENT];
         let mut is_copy = false;

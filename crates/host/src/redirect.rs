@@ -10,7 +10,7 @@ use std::io;
 
 use nix::libc;
 
-use host::netlink::{self, Netlink, Request};
+use crate::netlink::{self, Kernel, Request};
 
 const FIXED: usize = 20;
 /// `TC_H_CLSACT`, and its major number alone: where what a device receives is classified.
@@ -38,7 +38,7 @@ const MIRRED_TO: usize = 24;
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub(crate) fn redirects(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<bool> {
+pub fn redirects(netlink: &mut Kernel, from: u32, to: u32) -> io::Result<bool> {
     let request = Request::dump(libc::RTM_GETTFILTER, &fixed(from, 0, INGRESS, 0));
     let found = netlink.dump(&request, |message, found| {
         let is_of = message
@@ -64,7 +64,7 @@ fn receiver(options: &[u8]) -> Option<u32> {
 ///
 /// # Errors
 /// When the kernel refuses; `ENOENT` when it has no such filter or action.
-pub(crate) fn redirect(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
+pub fn redirect(netlink: &mut Kernel, from: u32, to: u32) -> io::Result<()> {
     // Somebody may have removed the filter and left the rest.
     let old = Request::set(libc::RTM_DELQDISC, 0, &fixed(from, CLSACT_HANDLE, CLSACT, 0));
     let _ = netlink.ask(&old, |_| {});
