@@ -439,6 +439,11 @@ impl Wall {
         gone.filter(|(.., uplinks)| !uplinks.is_empty()).collect()
     }
 
+    /// Whether this is the name of a counter for a network that is not among the known ones any more.
+    pub(crate) fn has_forgotten(&self, name: &str) -> bool {
+        name.starts_with(GONE) && !self.networks.keys().any(|network| counter(network) == name)
+    }
+
     /// The uplinks, as a list.
     pub(crate) fn uplinks(&self) -> String {
         nft::listed(self.uplinks.keys())

@@ -97,6 +97,8 @@ pub(crate) struct Fence {
     wall: Arc<Wall>,
     /// Packets that were dropped before this process took the table over, by counter.
     dropped_before: BTreeMap<String, u64>,
+    /// Packets that were dropped for networks that are forgotten.
+    forgotten: u64,
     /// Why there is no table.
     fault: Option<String>,
 }
@@ -125,6 +127,7 @@ impl Fence {
             content: None,
             wall: Arc::default(),
             dropped_before: BTreeMap::new(),
+            forgotten: 0,
             fault: None,
         }
     }
@@ -217,13 +220,25 @@ impl Fence {
         let before = self.content.as_ref().filter(|_| !self.has_fault());
         let seal = before.and_then(|before| self.seal(before).ok());
         let mut orders = Vec::new();
+        let mut forgotten = 0;
         if let Some(seal) = &seal {
-            orders.push(format!("flush table {FAMILY} {table}"));
+            let is_same = self.content.as_ref() == Some(&content);
+            if is_same {
+                orders.push(format!("flush chain {FAMILY} {table} {}", beside::CHAIN));
+            } else {
+                orders.push(format!("flush table {FAMILY} {table}"));
+                orders.extend_from_slice(&content.orders);
+            }
             orders.push(format!("delete counter {FAMILY} {table} {seal}"));
-            orders.extend_from_slice(&content.orders);
+            let counted = self.counted().into_iter();
+            for (name, count) in counted.filter(|(name, _)| wall.has_forgotten(name)) {
+                orders.push(format!("delete counter {FAMILY} {table} {name}"));
+                forgotten += count;
+            }
             orders.extend(self.orders_of(wall, &content));
         }
         carry_out(orders)?;
+        self.forgotten += forgotten;
         self.wall = Arc::clone(wall);
         if seal.is_some() {
             let outcome = self.add_seal(&content);
@@ -262,7 +277,7 @@ impl Fence {
 
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
-        self.counted().values().sum()
+        self.forgotten + self.counted().values().sum::<u64>()
     }
 
     /// Packets that were dropped, by counter.

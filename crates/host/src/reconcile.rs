@@ -355,7 +355,7 @@ impl Reconciler {
     }
 
     /// Makes the kernel have exactly the wanted entries; existing ones stay untouched. At a restart, entries that
-    /// cannot be added are missing for now; otherwise an error undoes all.
+    /// cannot be added are missing for now, and so are always those wanted before; otherwise an error undoes all.
     fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
         let wanted = wanted(devices, besides);
         let mut plan = Plan::default();
@@ -368,7 +368,12 @@ impl Reconciler {
             }
         }
         let Plan { operations, obstacles } = plan;
-        if let Some((entry, found)) = obstacles.first_key_value().filter(|_| !self.is_restart) {
+        // What was wanted before, and cannot be put back, is a fault already.
+        let mut new = &wanted - &self.wanted;
+        if self.is_restart {
+            new.clear();
+        }
+        if let Some((entry, found)) = obstacles.iter().find(|(entry, _)| new.contains(entry)) {
             bail!(
                 "{entry}: another program's route `{found}` has the place: remove it with `ip route delete {found}`"
             );
@@ -378,7 +383,9 @@ impl Reconciler {
             match self.carry_out(operation) {
                 Ok(entry) => added.extend(entry),
                 // The entry is added when the device takes it again.
-                Err(Refused { entry, error }) if self.is_restart || is_down(entry, &error) => {
+                Err(Refused { entry, error })
+                    if !new.contains(&entry) || is_down(entry, &error) =>
+                {
                     missing.insert(entry, why_not(entry, &error));
                 }
                 Err(refused) => {
@@ -1031,6 +1038,8 @@ impl Watch {
             of.keep_settings();
             of.walled_off.values_mut().for_each(|it| it.pass(now));
             if of.fence.has_wall() {
+                let wall = of.fence.wall();
+                of.walled_off.retain(|name, _| !wall.has_forgotten(name));
                 for (name, count) in of.fence.counted() {
                     let its = of.walled_off.entry(name).or_insert_with(Growth::from_zero);
                     its.follow(now, count);

@@ -454,6 +454,12 @@ fn a_network_that_the_configuration_names_is_known_although_it_was_never_there()
         run(&format!("{TRACKWAY} reload"));
     };
 
+    // Handles tell whether a rule was made again.
+    let others = || net.nets.run(&net.gateway, "nft -a list chain inet trackway_tunnel prerouting");
+    let counters = || net.nets.run(&net.gateway, "nft list counters table inet trackway_tunnel");
+    let dropped = || net.nets.status(&net.gateway)["tunnel_packets_in_clear"].as_u64().unwrap();
+    let before = others();
+
     reload("[host]\nnetworks = \"198.51.100.0/24\"\n");
     assert!(wait_until(SOON, || net.in_clear(host) == 0));
     let is_told = wait_until(SOON, || net.in_clear(host) == 0 && net.tells("which `networks`"));
@@ -468,8 +474,13 @@ fn a_network_that_the_configuration_names_is_known_although_it_was_never_there()
     run("ip address delete 198.51.100.1/24 dev eth1");
     assert!(wait_until(SOON, is_walled));
     assert_eq!(net.in_clear(host), 0);
+    let so_far = dropped();
+    assert!(so_far > 0 && counters().contains("gone-198.51.100.0/24"), "{so_far} {}", counters());
     reload("");
     assert!(wait_until(SOON, || net.in_clear(host) > 0), "not named any more");
+    assert!(!counters().contains("gone-198"), "{}", counters());
+    assert!(dropped() >= so_far, "{} after {so_far}", dropped());
+    assert_eq!(others(), before, "what the wall does not concern");
 }
 
 #[test]

@@ -493,7 +493,8 @@ fn what_is_not_judged_is_named_with_its_place() {
 fn what_leads_connections_here_is_back_soon_and_a_clash_names_the_key_of_its_numbers() {
     let mut host = Host::new("\"10.2.0.0/16\"");
     host.run("sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
-    host.configure(&HFPEP.replace("\"10.7.0.0/16\"", "\"10.7.0.0/16\", \"fd07::/16\""));
+    let both = HFPEP.replace("\"10.7.0.0/16\"", "\"10.7.0.0/16\", \"fd07::/16\"");
+    host.configure(&both);
     let (name, file) = (host.name.clone(), host.nets.folder().join("a.toml"));
     host.nets.start(&name, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
     let is_led = || host.nets.run(&name, "ip -6 route show table 29810").contains("local default");
@@ -503,6 +504,11 @@ fn what_leads_connections_here_is_back_soon_and_a_clash_names_the_key_of_its_num
     assert!(wait_until(SOON, || !is_led()));
     let is_told = || host.nets.status(&name)["faults"].to_string().contains("route-missing");
     assert!(wait_until(SOON, is_told), "{}", host.nets.status(&name));
+    // A reload puts nothing back that the host lacks, and does not fail for it.
+    for config in [HFPEP, &both] {
+        host.configure(config);
+        host.run(&format!("{TRACKWAY} reload"));
+    }
     host.run("sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
     // It takes 10 ms; without a notice it is tried again after 12 s.
     assert!(wait_until(Duration::from_secs(1), is_led), "{}", host.nets.status(&name));
