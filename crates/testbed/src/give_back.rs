@@ -63,7 +63,10 @@ fn ours(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn remove_namespace(name: &str) {
     // The next namespace may get this one's number, and with it the notes of its gateway.
     if let Ok(namespace) = fs::metadata(Path::new(NAMESPACES).join(name)) {
-        let _ = fs::remove_dir_all(format!("/run/trackway/{}", namespace.ino()));
+        let folder = format!("/run/trackway/{}", namespace.ino());
+        // A test may have given it a disk of its own.
+        let _ = Command::new("umount").args(["-l", &folder]).stderr(Stdio::null()).status();
+        let _ = fs::remove_dir_all(folder);
     }
     let _ = Command::new("ip").args(["netns", "delete", name]).stderr(Stdio::null()).status();
 }

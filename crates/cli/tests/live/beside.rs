@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::managers;
 use crate::namespaces::{Program, SOON, TRACKWAY, is_installed, wait_until};
 use crate::storm::{Bed, GRE};
 
@@ -230,34 +231,12 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
     assert!(said["doubts"].to_string().contains("does not end within 10 s"), "{said}");
 }
 
-/// Runs a script in the host's namespaces, with mounts of its own.
-fn script(site: &Site, name: &str, text: &str) -> Program {
-    let file = site.bed.nets.folder().join(name);
-    fs::write(&file, text).unwrap();
-    let words = ["unshare", "-m", "bash", file.to_str().unwrap()];
-    let mut command = site.bed.nets.words(&site.bed.host, &words);
-    Program::start(command.stdin(Stdio::null()), name).unwrap()
-}
-
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn systemd_networkd_takes_away_what_it_did_not_make_and_it_is_there_again() {
-    const NETWORKD: &str = "/lib/systemd/systemd-networkd";
-    if !is_installed(NETWORKD, "systemd") {
-        return;
-    }
     let site = Site::new();
-    // As an administrator would write it who has never heard of us: the second file fits our device too.
-    let text = format!(
-        "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/network && cd /run/systemd/network || exit\n\
-         mount -o remount,ro,bind /sys\n\
-         printf '[Match]\\nName=eth1\\n[Network]\\nAddress=10.9.0.1/24\\nLinkLocalAddressing=no\\nIPv6AcceptRA=no\\n\
-         [Route]\\nDestination=10.55.0.0/16\\nGateway=10.9.0.2\\n' > 10-eth1.network\n\
-         printf '[Match]\\nName=*\\n[Network]\\nAddress=10.98.0.1/24\\nLinkLocalAddressing=no\\n' > 20-all.network\n\
-         exec {NETWORKD}\n"
-    );
     for round in 0..2 {
-        let mut networkd = script(&site, "networkd", &text);
+        let Some(mut networkd) = managers::networkd(&site.bed.nets, &site.bed.host) else { return };
         networkd.wait_for("Enumeration completed", SOON);
         let comes = wait_until(SOON, || site.run("ip route").contains("10.55.0.0/16 via 10.9.0.2"));
         assert!(comes, "{}", networkd.printed());
@@ -271,25 +250,8 @@ fn systemd_networkd_takes_away_what_it_did_not_make_and_it_is_there_again() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn firewalld_comes_reloads_and_goes_and_explain_agrees_with_it() {
-    if !is_installed("/usr/sbin/firewalld", "firewalld")
-        || !is_installed("/usr/bin/dbus-daemon", "dbus")
-    {
-        return;
-    }
     let site = Site::new();
-    let text = "mount -t tmpfs tmpfs /run/dbus && mount -t tmpfs tmpfs /etc/firewalld && mkdir /etc/firewalld/zones || exit\n\
-                trap 'kill $(jobs -p); wait' EXIT TERM\n\
-                dbus-daemon --system --nofork --nopidfile &\n\
-                until [ -S /run/dbus/system_bus_socket ]; do sleep 0.1; done\n\
-                firewalld --nofork --log-file FOLDER/firewalld.log & \n\
-                until firewall-cmd --state 2> /dev/null; do sleep 0.2; done\n\
-                until [ -e FOLDER/reload ]; do sleep 0.1; done\n\
-                firewall-cmd --reload; echo reloaded\n\
-                until [ -e FOLDER/open ]; do sleep 0.1; done\n\
-                for name in eth1 lan0 trackway-gre0; do firewall-cmd --zone=trusted --change-interface=$name; done; echo opened\n\
-                wait\n"
-        .replace("FOLDER", site.bed.nets.folder().to_str().unwrap());
-    let mut firewalld = script(&site, "firewalld", &text);
+    let Some(mut firewalld) = managers::firewalld(&site.bed.nets, &site.bed.host) else { return };
     firewalld.wait_for("running", SOON);
     site.expect_work("firewalld");
     let agrees = |site: &Site| {
@@ -338,7 +300,7 @@ fn ufw_comes_reloads_and_goes_and_explain_agrees_with_it() {
     };
     assert!(agrees());
 
-    let mut ufw = script(&site, "ufw.sh", &text);
+    let mut ufw = managers::script(&site.bed.nets, &site.bed.host, "ufw.sh", &text);
     for (order, said, passes) in [
         (None, "enabled", false),
         (Some("reload"), "reloaded", false),

@@ -10,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::namespaces::{Namespaces, SOON, is_installed, wait_until};
 use crate::storm::{Bed, SERVICES};
 
-const HOUR: i64 = 3_600;
+/// Seconds.
+pub const HOUR: i64 = 3_600;
 
 /// The moved wall clock of a program.
 pub struct Clock {

@@ -20,6 +20,7 @@ mod gre;
 mod hf;
 mod link;
 mod logs;
+mod managers;
 mod manet;
 mod namespaces;
 mod reroute;

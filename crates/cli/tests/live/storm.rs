@@ -1,5 +1,5 @@
-//! Others change the host at random beside each service but the tunnel, which has a storm of its own: three seconds later
-//! the service works, or a fault says what is missing; nothing of others is touched, and nothing leaves in clear.
+//! Others change the host at random beside each service: three seconds later the service works, or a fault says what is
+//! missing; nothing of others is touched, and nothing leaves in clear.
 //!
 //! `TRACKWAY_SEED=7 TRACKWAY_SEQUENCES=100` chooses which sequences of actions run, and how many of each service.
 
@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use base::rng::Rng;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::clock::{Clock, HOUR};
+use crate::managers;
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
 use testbed::traffic::call;
 
@@ -27,11 +30,15 @@ const ACTIONS: usize = 20;
 const CALM: Duration = Duration::from_secs(3);
 
 /// What is done to the host whatever the service is, a line of commands each; ` && ` separates them. `DEVICE` is the
-/// service's, `PROTO` its number in routes and rules, `FAR` a network that it carries, and `HOST` a host there.
-const COMMANDS: [&str; 57] = [
+/// service's, `PROTO` its number in routes and rules, `FAR` a network that it carries, `HOST` a host there, `ASIDE` another
+/// network namespace, and `RUN` the gateway's folder below `/run`, a small disk.
+const COMMANDS: [&str; 65] = [
     "ip link set eth1 down && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip link set eth1 down && ip address add 10.8.0.1/24 dev eth1 && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip address del 10.9.0.1/24 dev eth1 && ip address add 10.9.0.1/24 dev eth1 && ip route replace default via 10.9.0.2",
+    "ip link set eth1 down && ip link set eth1 name eth9 && ip link set eth9 name eth1 && ip link set eth1 up && ip route replace default via 10.9.0.2",
+    "ip link set eth1 down && ip link set eth1 name eth9 && ip link set eth9 up && ip route replace default via 10.9.0.2",
+    "ip link set eth9 down && ip link set eth9 name eth1 && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip address add 10.9.0.77/24 dev eth1",
     "ip address del 10.9.0.77/24 dev eth1",
     "ip address add 10.8.0.1/24 dev eth1",
@@ -49,6 +56,8 @@ const COMMANDS: [&str; 57] = [
     "ip link set DEVICE down && ip link set DEVICE up",
     "ip link set DEVICE mtu 1280",
     "ip link set DEVICE alias ours",
+    "ip link set DEVICE down && ip link set DEVICE name other9",
+    "ip link set DEVICE netns ASIDE",
     "ip address flush dev DEVICE",
     "ip address add 10.99.9.9/32 dev DEVICE",
     "ip address del 10.99.9.9/32 dev DEVICE",
@@ -86,9 +95,12 @@ const COMMANDS: [&str; 57] = [
     "ip link delete other7",
     "tc qdisc replace dev eth1 root pfifo limit 100",
     "tc qdisc del dev eth1 root",
+    "dd if=/dev/zero of=RUN/full bs=4k",
+    "rm -f RUN/full",
+    "rm -rf RUN",
 ];
 
-/// What is done to the gateway itself.
+/// What is done to the gateway itself, or takes more than a line of commands.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     DeleteDevice,
@@ -99,9 +111,21 @@ enum Blow {
     Reload,
     Second,
     UserSignal,
+    /// The wall clock is set.
+    Clock,
+    /// The interface is deleted, and there again under its name.
+    Replug,
+    /// The interface goes with another network namespace, and is there again under its name.
+    NamespaceGoes,
+    /// The gateway's own network namespace loses its name, and has it again.
+    NameGoes,
+    /// `systemd-networkd` comes, configures all interfaces, and goes.
+    Networkd,
+    /// `firewalld` comes, reloads, and goes.
+    Firewalld,
 }
 
-const BLOWS: [Blow; 8] = [
+const BLOWS: [Blow; 14] = [
     Blow::DeleteDevice,
     Blow::Hangup,
     Blow::Kill,
@@ -110,6 +134,12 @@ const BLOWS: [Blow; 8] = [
     Blow::Reload,
     Blow::Second,
     Blow::UserSignal,
+    Blow::Clock,
+    Blow::Replug,
+    Blow::NamespaceGoes,
+    Blow::NameGoes,
+    Blow::Networkd,
+    Blow::Firewalld,
 ];
 
 /// A service beside which others act.
@@ -122,7 +152,8 @@ pub struct Service {
     host: &'static str,
     /// What the interfaces of the host and of the far one have besides.
     addresses: [Option<&'static str>; 2],
-    /// The configurations of the host and of the far gateway; `FOLDER` stands for a folder of the gateway's own.
+    /// The configurations of the host and of the far gateway; `FOLDER` stands for a folder of the gateway's own, `KEY` for
+    /// the file of its key, and `PEER` for the public key of the other end.
     configs: [&'static str; 2],
     /// Whether it works: sends something by it.
     pub works: fn(&Bed) -> bool,
@@ -135,31 +166,42 @@ pub struct Bed {
     pub nets: Namespaces,
     pub host: String,
     pub far: String,
+    aside: String,
     programs: [usize; 2],
     service: Service,
+    /// Hears what comes to the far end of the cable.
+    beyond: Port,
+    clock: Option<Clock>,
+    /// What the host's gateway has in its environment.
+    variables: String,
 }
 
 impl Bed {
     pub fn new(service: Service) -> Self {
         let mut nets = Namespaces::new();
-        let [host, far] = ["h", "f"].map(|name| nets.add(name));
-        nets.cable((&host, "eth1"), (&far, "eth0"));
-        nets.address(&host, "eth1", "10.9.0.1/24");
-        nets.address(&far, "eth0", "10.9.0.2/24");
+        let [host, far, aside] = ["h", "f", "a"].map(|name| nets.add(name));
+        let keys = ["0.key", "1.key"].map(|name| nets.make_key(name).unwrap());
+        let beyond = plug(&nets, [&host, &far], &service);
         nets.address(&far, "lo", &format!("{}/32", service.host));
-        for ((name, interface), own) in
-            [(&host, "eth1"), (&far, "eth0")].into_iter().zip(service.addresses)
-        {
-            own.into_iter().for_each(|own| nets.address(name, interface, own));
-        }
-        nets.run(&host, "ip route add default via 10.9.0.2");
-        nets.run(&far, "ip route add default via 10.9.0.1");
         nets.run(&far, "sysctl -qw net.ipv4.ip_forward=1");
-        let mut bed = Self { nets, host, far, programs: [0; 2], service };
+        let mut bed = Self {
+            nets,
+            host,
+            far,
+            aside,
+            programs: [0; 2],
+            service,
+            beyond,
+            clock: None,
+            variables: String::new(),
+        };
         for end in [1, 0] {
             // A folder that the gateway makes.
             let own = bed.nets.folder().join(end.to_string());
-            let config = service.configs[end].replace("FOLDER", own.to_str().unwrap());
+            let config = service.configs[end]
+                .replace("FOLDER", own.to_str().unwrap())
+                .replace("KEY", keys[end].0.to_str().unwrap())
+                .replace("PEER", &keys[1 - end].1);
             fs::write(bed.file(end), config).unwrap();
             bed.start(end);
         }
@@ -177,21 +219,57 @@ impl Bed {
         self.programs[end] = self.nets.run_gateway(name, &file);
     }
 
+    /// The same for a storm: the gateway's folder below `/run` is a small disk, and its wall clock can be set.
+    fn for_storm(service: Service) -> Self {
+        let mut bed = Self::new(service);
+        let folder = bed.run_folder();
+        fs::create_dir_all(&folder).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs"];
+        assert!(Command::new("mount").args(mount).arg(&folder).status().unwrap().success());
+        bed.clock = Clock::new(&bed.nets);
+        let variables = bed.clock.as_ref().map(|clock| clock.variables.clone());
+        bed.restart_with(&variables.unwrap_or_default());
+        bed
+    }
+
+    /// The gateway's folder below `/run`.
+    fn run_folder(&self) -> PathBuf {
+        let number = self.try_run("stat -Lc %i /proc/self/ns/net");
+        PathBuf::from("/run/trackway").join(number.trim())
+    }
+
+    fn command(&self) -> String {
+        format!("env {} {TRACKWAY} run {}", self.variables, self.file(0).display())
+    }
+
     /// Ends the gateway, and starts it again with this in its environment.
-    pub fn restart_with(&mut self, variable: &str) {
+    pub fn restart_with(&mut self, variables: &str) {
         let gateway = self.programs[0];
         let (code, printed) = self.nets.program(gateway).stop();
         assert_eq!(code, Some(0), "{printed}");
-        let command = format!("env {variable} {TRACKWAY} run {}", self.file(0).display());
-        self.programs[0] = self.nets.start(&self.host, &command, "gateway ready");
+        variables.clone_into(&mut self.variables);
+        self.programs[0] = self.nets.start(&self.host, &self.command(), "gateway ready");
     }
 
     /// Starts the gateway again; returns whether a route of others had to go before.
     fn start_again(&mut self) -> bool {
-        let command = format!("{TRACKWAY} run {}", self.file(0).display());
+        let command = self.command();
         let (program, had_to_go) = self.nets.start_gateway_despite_routes(&self.host, &command);
         self.programs[0] = program;
         had_to_go
+    }
+
+    /// Lays the cable again, once the old one is gone.
+    fn plug(&mut self) {
+        let ends = [(&self.host, "eth1"), (&self.host, "eth9"), (&self.far, "eth0")];
+        let is_gone = wait_until(SOON, || {
+            ends.iter().all(|(host, name)| {
+                let show = format!("ip link show dev {name}");
+                !self.nets.try_run(host, &show).status.success()
+            })
+        });
+        assert!(is_gone, "the cable is left");
+        self.beyond = plug(&self.nets, [&self.host, &self.far], &self.service);
     }
 
     fn try_run(&self, command: &str) -> String {
@@ -223,13 +301,15 @@ impl Bed {
                 .replace("PROTO", proto)
                 .replace("FAR", far)
                 .replace("HOST", host)
-                .replace("SERVICE", name);
+                .replace("SERVICE", name)
+                .replace("ASIDE", &self.aside)
+                .replace("RUN", self.run_folder().to_str().unwrap());
             for command in line.split(" && ") {
                 self.try_run(command);
             }
             return (line, false);
         };
-        let run = format!("{TRACKWAY} run {}", self.file(0).display());
+        let run = self.command();
         let gateway = self.programs[0];
         match blow {
             Blow::Kill | Blow::Quit => {
@@ -263,6 +343,50 @@ impl Bed {
                 let said = String::from_utf8_lossy(&second.stderr).into_owned();
                 assert!(!second.status.success(), "a second gateway runs: {said}");
             }
+            Blow::Clock => {
+                let to = [-HOUR, 0, HOUR][usize::try_from(rng.below(3)).unwrap()];
+                self.clock.iter().for_each(|clock| clock.set(to));
+            }
+            Blow::Replug => {
+                for name in ["eth1", "eth9"] {
+                    self.try_run(&format!("ip link delete {name}"));
+                }
+                self.plug();
+                return (format!("{blow:?}"), false);
+            }
+            Blow::NamespaceGoes => {
+                let gone = self.nets.add("gone");
+                for name in ["eth1", "eth9"] {
+                    self.try_run(&format!("ip link set {name} netns {gone}"));
+                }
+                netns(&["delete", &gone]);
+                self.plug();
+                return (format!("{blow:?}"), false);
+            }
+            Blow::NameGoes => {
+                let pid = self.nets.program(gateway).pid().to_string();
+                netns(&["delete", &self.host]);
+                netns(&["attach", &self.host, &pid]);
+            }
+            Blow::Networkd => {
+                if let Some(mut networkd) = managers::networkd(&self.nets, &self.host) {
+                    networkd.wait_for("Enumeration completed", SOON);
+                    thread::sleep(Duration::from_millis(300));
+                    networkd.stop();
+                }
+                self.try_run("ip route replace default via 10.9.0.2");
+                return (format!("{blow:?}"), false);
+            }
+            Blow::Firewalld => {
+                if let Some(mut firewalld) = managers::firewalld(&self.nets, &self.host) {
+                    firewalld.wait_for("running", SOON);
+                    let reload = self.nets.folder().join("reload");
+                    fs::write(&reload, "").unwrap();
+                    firewalld.wait_for("reloaded", SOON);
+                    fs::remove_file(reload).unwrap();
+                    firewalld.stop();
+                }
+            }
         }
         (format!("{blow:?}"), true)
     }
@@ -293,11 +417,11 @@ impl Bed {
     }
 
     /// Packets to the far host that are seen in clear beyond the cable.
-    fn seen(&self, port: &Port, of: u8) -> usize {
+    fn seen(&self, of: u8) -> usize {
         let host: std::net::Ipv4Addr = self.service.host.parse().unwrap();
         let mut frame = vec![0; 1 << 16];
         let mut seen = 0;
-        while let Ok(Some(received)) = port.receive(&mut frame) {
+        while let Ok(Some(received)) = self.beyond.receive(&mut frame) {
             let packet = &frame[OFFLOAD + 14..received.len];
             let is_it = packet.len() >= 20
                 && packet[0] >> 4 == 4
@@ -307,6 +431,25 @@ impl Bed {
         }
         seen
     }
+}
+
+/// Lays the cable between both hosts; returns what hears at its far end.
+fn plug(nets: &Namespaces, [host, far]: [&str; 2], service: &Service) -> Port {
+    nets.cable((host, "eth1"), (far, "eth0"));
+    let ends = [(host, "eth1", "10.9.0.1/24"), (far, "eth0", "10.9.0.2/24")];
+    for ((name, interface, address), own) in ends.into_iter().zip(service.addresses) {
+        nets.address(name, interface, address);
+        own.into_iter().for_each(|own| nets.address(name, interface, own));
+    }
+    nets.run(host, "ip route replace default via 10.9.0.2");
+    nets.run(far, "ip route replace default via 10.9.0.1");
+    nets.within(far, || Port::open("eth0").unwrap())
+}
+
+/// Carries out `ip netns` with these words.
+fn netns(words: &[&str]) {
+    let status = Command::new("ip").arg("netns").args(words).status().unwrap();
+    assert!(status.success(), "{words:?}");
 }
 
 fn pings(bed: &Bed) -> bool {
@@ -366,7 +509,7 @@ fn has_routes(bed: &Bed) -> bool {
 }
 
 /// All services that send something here.
-pub const SERVICES: [Service; 6] = [HBH, GRE, HF_PEP, MESSAGES, ROUTING, ON_DEMAND];
+pub const SERVICES: [Service; 7] = [HBH, GRE, TUNNEL, HF_PEP, MESSAGES, ROUTING, ON_DEMAND];
 
 const HBH: Service = Service {
     name: "hbh",
@@ -393,6 +536,23 @@ pub const GRE: Service = Service {
     configs: [
         "[[gre]]\nlocal = \"10.9.0.1\"\nremote = \"10.9.0.2\"\nto = [\"10.4.0.0/16\"]\naddresses = [\"10.44.0.1/32\"]\n",
         "[[gre]]\nlocal = \"10.9.0.2\"\nremote = \"10.9.0.1\"\nto = [\"10.44.0.0/16\"]\naddresses = [\"10.45.0.1/32\"]\n",
+    ],
+    works: pings,
+    hidden: Some(protocol::ICMP),
+};
+
+const TUNNEL: Service = Service {
+    name: "tunnel",
+    device: "trackway-nc0",
+    proto: "117",
+    far: "10.7.0.0/16",
+    host: "10.7.0.9",
+    addresses: [None; 2],
+    configs: [
+        "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.71.0.1/32\"]\n[[tunnel.peer]]\nname = \"far\"\n\
+         public-key = \"PEER\"\nendpoint = \"10.9.0.2:51900\"\nroutes = [\"10.7.0.0/16\"]\n",
+        "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.72.0.1/32\"]\n[[tunnel.peer]]\nname = \"near\"\n\
+         public-key = \"PEER\"\nendpoint = \"10.9.0.1:51900\"\nroutes = [\"10.71.0.1/32\"]\n",
     ],
     works: pings,
     hidden: Some(protocol::ICMP),
@@ -506,12 +666,13 @@ fn storm(service: Service) {
         "storm beside {}: TRACKWAY_SEED={seed} TRACKWAY_SEQUENCES={sequences}",
         service.name
     );
-    let mut bed = Bed::new(service);
+    let mut bed = Bed::for_storm(service);
     for sequence in seed..seed + sequences {
         let mut rng = Rng::stream(sequence, "host storm");
         let mut done =
             format!("{}: TRACKWAY_SEED={sequence} TRACKWAY_SEQUENCES=1:\n", service.name);
-        let beyond = bed.nets.within(&bed.far, || Port::open("eth0").unwrap());
+        // Not what came before.
+        let _ = service.hidden.map(|of| bed.seen(of));
         let mut in_clear = 0;
         for _ in 0..ACTIONS {
             let before = bed.foreign();
@@ -526,7 +687,7 @@ fn storm(service: Service) {
                 }
                 // While a service is started again, or put back now and then, a better route of others is followed: a
                 // fault says so.
-                let seen = bed.seen(&beyond, of);
+                let seen = bed.seen(of);
                 in_clear += if bed.has_fault() { 0 } else { seen };
             }
             thread::sleep(Duration::from_millis(rng.below(200)));
@@ -552,13 +713,13 @@ fn storm(service: Service) {
             began.elapsed()
         );
         let of = service.hidden.filter(|_| works);
-        in_clear += of.map_or(0, |of| bed.seen(&beyond, of));
+        in_clear += of.map_or(0, |of| bed.seen(of));
         assert_eq!(in_clear, 0, "in clear: {}", said());
         assert_eq!(bed.foreign(), foreign, "{done}");
         if !works {
             // What stays in the way would stay so for the next sequence.
             drop(bed);
-            bed = Bed::new(service);
+            bed = Bed::for_storm(service);
         }
     }
     let gateway = bed.programs[0];
@@ -578,6 +739,12 @@ fn hbh_is_there_again_or_a_fault_is_named() {
 #[ignore = "needs root: run by ./test"]
 fn gre_is_there_again_or_a_fault_is_named() {
     storm(GRE);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_tunnel_is_there_again_or_a_fault_is_named() {
+    storm(TUNNEL);
 }
 
 #[test]
@@ -625,6 +792,7 @@ mod hostile {
             "ip link set trackway0 address 02:00:00:00:00:07",
             "tc qdisc del dev trackway0 clsact",
             "tc filter del dev trackway0 ingress",
+            &format!("ip link set trackway0 netns {}", bed.aside),
         ] {
             bed.nets.run(&bed.host, harm);
 
@@ -714,8 +882,7 @@ mod hostile {
     #[ignore = "needs root: run by ./test"]
     fn whoever_may_talk_to_the_control_socket_stops_nobody() {
         let mut bed = Bed::new(GRE);
-        let inode = bed.try_run("stat -Lc %i /proc/self/ns/net");
-        let socket = format!("/run/trackway/{}/control.sock", inode.trim());
+        let socket = bed.run_folder().join("control.sock");
         let connect = || UnixStream::connect(&socket).unwrap();
         // Whoever says half of something is cut off a second after the gateway has taken its call.
         let began = Instant::now();

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use base::ethernet::Mac;
 use base::time::{Time, earliest};
 use host::links::{self, LinkState};
+use nix::libc;
 use tracing::{info, warn};
 
 use super::port::Port;
@@ -100,13 +101,20 @@ impl Hbh {
         Ok(())
     }
 
-    /// Restores our devices if somebody has changed them: a device that is switched off loses the kernel's packets
-    /// without a word. A missing device is noticed when we read from it.
+    /// Restores our devices if somebody has changed them: a device that is switched off, or in another namespace, loses
+    /// the kernel's packets without a word. A deleted device is noticed when we read from it, too.
     pub fn keep_devices(&mut self, now: Time) {
         self.keep_at = None;
-        for (_, port) in self.ports.iter() {
+        let mut gone = Vec::new();
+        for (position, port) in self.ports.iter() {
             let outcome = port.keep_device(&mut self.kernel);
             if matches!(outcome, Ok(false)) {
+                continue;
+            }
+            if let Err(error) = &outcome
+                && error.raw_os_error() == Some(libc::ENODEV)
+            {
+                gone.push(position);
                 continue;
             }
             if let Some(left_out) = self.complaints.admit(now, Subject::Device) {
@@ -114,6 +122,9 @@ impl Hbh {
                     (port.name(), outcome.err().map(|error| error.to_string()));
                 warn!(%interface, error, left_out, "somebody has changed our device: it is made as it was");
             }
+        }
+        for position in gone {
+            self.lose(now, position, "its device is gone");
         }
     }
 
