@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::clock::{Clock, HOUR};
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
 
 /// How most firewalls treat what comes in: this host's own packets, answers, a few ports, and nothing else.
@@ -74,9 +76,16 @@ impl Host {
 
     /// All findings: code, text and remedy.
     fn all(&self) -> Vec<[String; 3]> {
-        let file = self.nets.folder().join("a.toml");
-        let command = format!("{TRACKWAY} doctor --json {}", file.display());
-        let said = self.nets.try_run(&self.name, &command);
+        self.all_where("exec")
+    }
+
+    /// The same after the orders of a script, with mounts of its own; the last one goes before the command.
+    fn all_where(&self, script: &str) -> Vec<[String; 3]> {
+        let [file, to_run] = ["a.toml", "to-run"].map(|name| self.nets.folder().join(name));
+        let doctor = format!("{script} {TRACKWAY} doctor --json {}", file.display());
+        fs::write(&to_run, doctor).unwrap();
+        let words = ["unshare", "-m", "sh", to_run.to_str().unwrap()];
+        let said = self.nets.try_words(&self.name, &words);
         let all: Vec<Value> =
             serde_json::from_slice(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
         let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
@@ -186,18 +195,11 @@ fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
     let mut host = Host::new("\"10.2.0.0/16\"");
     let file = host.nets.folder().join("a.toml").display().to_string();
     // As in a container that shares the network of its host, and nothing else.
-    let elsewhere = host.nets.folder().join("elsewhere");
-    fs::write(
-        &elsewhere,
-        format!("mount -t tmpfs tmpfs /run && exec {TRACKWAY} doctor --json {file}"),
-    )
-    .unwrap();
     let found = |host: &Host| {
-        let words = ["unshare", "-m", "sh", elsewhere.to_str().unwrap()];
-        let said = host.nets.try_words(&host.name, &words);
-        let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
-        let codes = all.iter().map(|it| it["code"].as_str().unwrap().to_owned());
-        codes.filter(|code| code == "port" || code == "running").collect::<Vec<_>>()
+        let all = host.all_where("mount -t tmpfs tmpfs /run && exec").into_iter();
+        all.map(|[code, ..]| code)
+            .filter(|code| code == "port" || code == "running")
+            .collect::<Vec<_>>()
     };
     assert_eq!(found(&host), [""; 0]);
 
@@ -213,19 +215,72 @@ fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
 #[ignore = "needs root: run by ./test"]
 fn a_gateway_of_hbh_alone_is_known_by_its_device() {
     let mut host = Host::new("\"10.2.0.0/16\"");
-    let (file, hbh) = (host.nets.folder().join("a.toml"), host.nets.folder().join("hbh.toml"));
+    let hbh = host.nets.folder().join("hbh.toml");
     fs::write(&hbh, "[hbh]\ninterfaces = [\"eth0\"]\n").unwrap();
-    let elsewhere = host.nets.folder().join("elsewhere");
-    let script = "mount -t tmpfs tmpfs /run && exec";
-    fs::write(&elsewhere, format!("{script} {TRACKWAY} doctor --json {}", file.display())).unwrap();
     let name = host.name.clone();
     host.nets.start(&name, &format!("{TRACKWAY} run {}", hbh.display()), "gateway ready");
 
-    let words = ["unshare", "-m", "sh", elsewhere.to_str().unwrap()];
-    let said = host.nets.try_words(&host.name, &words);
+    let found = host.all_where("mount -t tmpfs tmpfs /run && exec");
 
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.contains("a gateway that has its files elsewhere"), "{said}");
+    let is_known = |it: &[String; 3]| it[1].contains("a gateway that has its files elsewhere");
+    assert!(found.iter().any(is_known), "{found:?}");
+}
+
+/// What no command in a network namespace can take away: the rest of a container, or of a machine without an installer.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_the_machine_itself_lacks_is_found() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    let folder = host.nets.folder().display().to_string();
+    let clock = Clock::new(&host.nets);
+    let long_ago = clock.as_ref().map_or_else(String::new, |clock| {
+        clock.set(-100_000 * HOUR);
+        format!("exec env {}", clock.variables)
+    });
+    let nft = format!("{folder}/nft");
+    fs::write(&nft, "#!/bin/sh\n[ \"$1\" = list ] && exit 1\nexec /usr/sbin/nft \"$@\"\n").unwrap();
+    fs::set_permissions(&nft, fs::Permissions::from_mode(0o755)).unwrap();
+    host.nft("add table inet site");
+    let etc = "mount -t tmpfs tmpfs /etc && mkdir -p /etc/NetworkManager/conf.d /etc/systemd/network && \
+               mount -t tmpfs tmpfs /run &&";
+    let networkd = format!(
+        "{etc} echo > /etc/systemd/network/a.network && mkdir -p /run/systemd/netif/links &&"
+    );
+    let dns = format!(
+        "echo nameserver 192.0.2.53 > {folder}/r && mount --bind {folder}/r /etc/resolv.conf && exec"
+    );
+    assert_eq!(host.findings(), []);
+
+    for (code, lacks) in [
+        ("tun", "mount -t tmpfs tmpfs /dev && exec"),
+        ("nft", "exec env PATH=/nowhere"),
+        ("firewall-unread", &format!("exec env PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin")),
+        ("rights", "exec setpriv --bounding-set=-net_admin --inh-caps=-net_admin"),
+        (
+            "setting-refused",
+            "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec",
+        ),
+        ("clock", &long_ago),
+        ("manager", &format!("{etc} mkdir /run/NetworkManager && exec")),
+        ("manager", &format!("{networkd} exec")),
+        ("dns", &dns),
+    ] {
+        if lacks.is_empty() {
+            continue;
+        }
+        host.route(if code == "dns" { "\"0.0.0.0/0\"" } else { "\"10.2.0.0/16\"" });
+        let usual: Vec<_> = host.all().into_iter().map(|[code, ..]| code).collect();
+        let found = host.all_where(lacks);
+        assert!(!usual.iter().any(|it| it == code), "{code}");
+        let its: Vec<_> = found.iter().filter(|it| it[0] == code).collect();
+        assert_eq!(its.len(), 1, "{code} where {lacks}: {found:#?}");
+        // What a manager is told is enough.
+        if code == "manager" {
+            let (tell, _) = its[0][2].split_once("; ").unwrap();
+            let found = host.all_where(&lacks.replace("exec", &format!("{tell} && exec")));
+            assert!(found.iter().all(|it| it[0] != code), "{tell}: {found:#?}");
+        }
+    }
 }
 
 #[test]
@@ -240,6 +295,8 @@ fn what_leaves_in_clear_beside_a_peer_for_everything_is_found() {
     assert_eq!(host.codes(), ["leaves-in-clear"]);
     host.route("\"0.0.0.0/1\", \"128.0.0.0/1\"");
     assert_eq!(host.codes(), ["leaves-in-clear"], "the halves of everything are everything");
+    host.route("\"::/0\"");
+    assert_eq!(host.codes(), ["leaves-in-clear"], "the same of IPv4");
     host.route("\"0.0.0.0/0\"");
 
     host.run("nft add table inet filter");
