@@ -423,7 +423,12 @@ fn parse(message: Message<'_>) -> Option<(u8, Found)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
+    use nix::sched::{CloneFlags, unshare};
+
     use super::*;
+    use crate::links::DeviceState;
 
     #[test]
     fn a_route_is_told_as_ip_tells_it() {
@@ -442,6 +447,44 @@ mod tests {
         (body[1], body[4], body[5], body[7]) = (to.bits(), libc::RT_TABLE_MAIN, protocol, kind);
         body.extend(netlink::attribute(libc::RTA_DST, &address.octets()));
         body
+    }
+
+    /// Routes of a large MANET.
+    const MANY: u32 = 5_000;
+
+    /// Why routes of a MANET are set one by one, and the host's plan is not made anew for each: the shortest of several
+    /// times counts.
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn a_change_of_one_route_costs_a_fraction_of_a_comparison_of_all() {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let mut fib = Fib::open().unwrap();
+        DeviceState::Up.set(&mut fib.netlink, 1).unwrap();
+        let target = |number: u32| Target {
+            address: Ipv4Addr::from(0x2c00_0000_u32 | number << 4),
+            bits: 28,
+            metric: 1,
+        };
+        let hop = |mtu| Hop { interface: 1, via: None, mtu };
+        for number in 0..MANY {
+            assert_eq!(fib.set(target(number), hop(None)), Outcome::Set);
+        }
+        let shortest = |times: &mut dyn Iterator<Item = Duration>| times.min().unwrap();
+
+        let one = shortest(&mut (0..20).map(|round| {
+            let began = Instant::now();
+            assert_eq!(fib.set(target(7), hop(Some(1_400 + round))), Outcome::Set);
+            began.elapsed()
+        }));
+        let all = shortest(&mut (0..20).map(|_| {
+            let began = Instant::now();
+            assert!(fib.reconcile().unwrap());
+            began.elapsed()
+        }));
+
+        eprintln!("one of {MANY} routes changed in {one:?}, all compared in {all:?}");
+        assert_eq!(fib.installed(), usize::try_from(MANY).unwrap());
+        assert!(20 * one < all, "{one:?}, {all:?}");
     }
 
     #[test]

@@ -202,11 +202,11 @@ mod timed {
     /// Rules of others, for each of which the kernel is asked after a change.
     const RULES: u32 = 64;
 
-    /// Kilobytes in memory, and seconds of CPU so far.
+    /// Kilobytes in memory that are not the program itself, and seconds of CPU so far.
     fn use_of(pid: i32) -> (u64, f64) {
         let place = Path::new("/proc").join(pid.to_string());
         let status = fs::read_to_string(place.join("status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon")).unwrap();
         let kilobytes = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         let stat = fs::read_to_string(place.join("stat")).unwrap();
         let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -311,7 +311,7 @@ mod timed {
             works[CHANGES / 2]
         );
         assert!(beside < alone + Duration::from_secs(1), "{alone:?}, {beside:?}");
-        assert!(memory_beside < memory_alone + 30_000, "{memory_alone}, {memory_beside}");
+        assert!(memory_beside < 30_000, "{memory_alone}, {memory_beside}");
         assert!(rest < 0.1, "{rest}");
         assert!(waits[CHANGES / 2] < Duration::from_millis(100), "{waits:?}");
         assert!(works[CHANGES / 2] < 1.0, "{works:?}");
