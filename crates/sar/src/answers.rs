@@ -250,3 +250,28 @@ impl Answers {
 
 /// Before every other at the same time.
 const LEAST: About = About { peer: IpAddr::V4(Ipv4Addr::UNSPECIFIED), serial: 0, is_ours: false };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_share_a_budget_and_a_bounded_number_of_known_nodes_have_their_own() {
+        let mut config = Config::default();
+        config.limits.strange_answers = 3;
+        let mut answers = Answers::new(Time::ZERO, &config, Rng::stream(1, "answers"));
+        let mut spent = |is_known, nodes: std::ops::Range<u32>| {
+            let nodes = nodes.flat_map(|node| [node; 5]);
+            nodes
+                .filter(|node| {
+                    let peer = IpAddr::V4(Ipv4Addr::from_bits(*node));
+                    answers.spends(Time::ZERO, peer, is_known)
+                })
+                .count()
+        };
+
+        assert_eq!(spent(false, 0..10), 3);
+        assert_eq!(spent(true, 0..2_000), 3 * 2_000);
+        assert_eq!((answers.own.len(), answers.owners.len()), (OWNERS, OWNERS));
+    }
+}

@@ -33,8 +33,6 @@ pub struct Outgoing {
     is_resumed: bool,
     via: Option<IpAddr>,
     destinations: Vec<Destination>,
-    /// The active destinations, for the list in datagrams to a group.
-    listed: Option<Arc<[IpAddr]>>,
     content: Content,
     /// State of each segment sent so far, from segment 1 on.
     sent: Vec<SentSegment>,
@@ -170,7 +168,7 @@ impl Outgoing {
         // The length was checked when the message was taken.
         let last = u16::try_from(count).unwrap_or(u16::MAX);
         let destinations = to.addresses().iter().map(|address| Destination::new(*address));
-        let mut transfer = Self {
+        Self {
             id,
             turn,
             ports: message.ports,
@@ -179,7 +177,6 @@ impl Outgoing {
             is_resumed: options.resume.is_some(),
             via: options.via,
             destinations: destinations.collect(),
-            listed: None,
             content: Content { data: message.data, segment, last },
             sent: Vec::new(),
             transmissions: 0,
@@ -193,15 +190,6 @@ impl Outgoing {
             timing: Timing { expires, ..Timing::default() },
             is_quiet: false,
             fruitless: 0,
-        };
-        transfer.list();
-        transfer
-    }
-
-    /// Notes the active destinations for datagrams to a group.
-    fn list(&mut self) {
-        if self.via.is_some() {
-            self.listed = Some(self.active().map(|destination| destination.address).collect());
         }
     }
 
@@ -243,13 +231,11 @@ impl Outgoing {
     /// Ends a destination's part for good.
     pub fn close(&mut self, index: usize) {
         self.destinations[index].close();
-        self.list();
     }
 
     /// Excludes a destination until it is heard.
     pub fn park(&mut self, index: usize) {
         self.destinations[index].park();
-        self.list();
     }
 
     /// Whether the transfer has nothing in flight while its destinations do not answer.
@@ -456,10 +442,10 @@ impl Outgoing {
         if let Next::AskOne(index) = next {
             return Transmit { to: self.address(index), precedence, listed: None };
         }
-        let mut active = self.active().map(|destination| destination.address);
-        let (first, second) = (active.next(), active.next());
+        let active = || self.active().map(|destination| destination.address);
+        let (first, second) = (active().next(), active().nth(1));
         match (self.via, first, second) {
-            (Some(to), _, Some(_)) => Transmit { to, precedence, listed: self.listed.clone() },
+            (Some(to), _, Some(_)) => Transmit { to, precedence, listed: Some(active().collect()) },
             // An existing transfer always has an active destination.
             (_, first, _) => {
                 let to = first.unwrap_or(self.destinations[0].address);
@@ -481,10 +467,10 @@ impl Outgoing {
         self.active().next().is_none() && !self.is_over()
     }
 
-    /// Whether a question to a destination has waited in vain.
-    pub fn is_late_at(&self, address: IpAddr) -> bool {
+    /// Whether a destination still has to answer.
+    pub fn waits_for(&self, address: IpAddr) -> bool {
         let mut left = self.destinations.iter().filter(|it| it.is_open());
-        self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
+        left.any(|it| it.address == address && !it.has_answered)
     }
 
     /// Whether only the destination `address` is left.
@@ -498,7 +484,6 @@ impl Outgoing {
         if self.active().any(|it| !is_silent(it.address)) {
             let active = self.destinations.iter_mut().filter(|it| it.is_active);
             active.filter(|it| is_silent(it.address)).for_each(Destination::park);
-            self.list();
         }
     }
 
@@ -532,7 +517,6 @@ impl Outgoing {
     pub fn rouse(&mut self, address: IpAddr) {
         let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
         of_it.for_each(Destination::rouse);
-        self.list();
         (self.timing.answer_by, self.timing.resume_at, self.timing.timeouts) = (None, None, 0);
         self.polls.clear();
         self.alone.clear();
@@ -549,7 +533,6 @@ impl Outgoing {
             // A returning destination may have forgotten its segments.
             destination.restarts = 0;
         }
-        self.list();
         // Octets in flight no longer count, and go again as if for the first time: by window and room. Their arrival is
         // unknown, as with segments sent by an earlier process.
         self.is_resumed = true;
@@ -759,7 +742,6 @@ impl Outgoing {
         if !has_lost && !is_answer && !is_progress {
             return Worth::Nothing;
         }
-        self.list();
         if has_lost { Worth::Forgotten } else { Worth::Taken }
     }
 

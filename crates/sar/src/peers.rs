@@ -349,3 +349,144 @@ impl Peer {
         most.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::Precedence;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
+    }
+
+    fn at(seconds: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    fn turn(order: u64) -> Turn {
+        Turn::new(Precedence::ROUTINE, order)
+    }
+
+    /// One destination, to which a transfer is under way.
+    fn one() -> Peers {
+        let mut peers = Peers::new(&Config::default());
+        peers.begin(Time::ZERO, address(1));
+        peers
+    }
+
+    #[test]
+    fn whoever_was_used_longest_ago_is_forgotten_unless_something_is_sent_or_waits() {
+        let mut config = Config::default();
+        config.limits.peers = 4;
+        let mut peers = Peers::new(&config);
+        for last in 1..=4 {
+            peers.begin(at(0.0), address(last));
+        }
+        // The first has two transfers, and a message waits for the second.
+        peers.begin(at(0.0), address(1));
+        peers.park(address(2), turn(1));
+        for last in [1, 2, 4, 3] {
+            peers.end(at(f64::from(last)), address(last));
+        }
+        assert_eq!([1, 2, 3].map(|last| peers.transfers(address(last))), [1, 0, 0]);
+
+        let left = |peers: &Peers| -> Vec<u8> {
+            (1..10).filter(|last| peers.get(address(*last)).is_some()).collect()
+        };
+        peers.begin(at(5.0), address(5));
+        assert_eq!(left(&peers), [1, 2, 4, 5]);
+        peers.begin(at(6.0), address(6));
+        assert_eq!(left(&peers), [1, 2, 5, 6]);
+
+        // The message is cancelled; so the second has nothing left.
+        peers.unpark(at(7.0), address(2), turn(1));
+        peers.begin(at(8.0), address(7));
+        assert_eq!(left(&peers), [1, 5, 6, 7]);
+        peers.begin(at(9.0), address(8));
+        assert_eq!(left(&peers), [1, 5, 6, 7, 8], "all have something to do");
+    }
+
+    #[test]
+    fn a_cancelled_message_takes_no_place_of_another() {
+        let mut peers = one();
+        for order in 1..=10 {
+            peers.park(address(1), turn(order));
+        }
+        peers.unpark(Time::ZERO, address(1), turn(2));
+
+        // A stranger may have eight transfers.
+        let taken = peers.take_parked(Time::ZERO, address(1));
+
+        assert_eq!(taken, [1, 3, 4, 5, 6, 7, 8].map(turn));
+    }
+
+    #[test]
+    fn a_sign_of_a_silent_destination_counts_after_a_pause_that_doubles() {
+        let mut peers = one();
+        peers.silence(address(1));
+        let first = peers.timeout(address(1), 0, false);
+        let mut now = at(100.0);
+        for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
+            peers.get_mut(address(1)).unwrap().back_off(now, 1);
+            assert_eq!(peers.wake(now, address(1)), Some(now));
+            assert_eq!(peers.timeout(address(1), 0, false), first, "a new beginning");
+
+            let next = now + Duration::from_secs(pause);
+            assert_eq!(peers.wake(now, address(1)), Some(next));
+            assert_eq!(peers.wake(next - Duration::from_millis(1), address(1)), Some(next));
+            now = next;
+        }
+
+        assert!(peers.revive(address(1)) && !peers.revive(address(1)));
+        peers.wake(at(1_000.0), address(1));
+        assert_eq!(peers.wake(at(1_000.0), address(1)), Some(at(1_001.0)));
+    }
+
+    #[test]
+    fn a_timeout_grows_with_what_is_under_way_beyond_what_was_when_it_was_measured() {
+        let mut peers = one();
+        let burden = |peers: &Peers, load| peers.get(address(1)).unwrap().burden(load);
+        assert!(!peers.get(address(1)).unwrap().is_measured());
+        assert!((burden(&peers, 5_000) - 1.0).abs() < 1e-9);
+
+        peers.measure(Time::ZERO, address(1), (Duration::from_secs(1), 1_000));
+
+        assert!(peers.get(address(1)).unwrap().is_measured());
+        for (load, expected) in [(500, 1.0), (2_000, 2.0), (50_000, MOST_BURDEN)] {
+            assert!((burden(&peers, load) - expected).abs() < 1e-9, "{load}");
+        }
+    }
+
+    #[test]
+    fn whoever_was_heard_since_is_not_missed() {
+        let mut peers = one();
+        peers.hear(at(5.0), address(1));
+
+        assert!(!peers.is_unheard(address(1), at(4.0)));
+        assert!(peers.is_unheard(address(1), at(5.0)));
+        assert!(!peers.is_unheard(address(2), at(5.0)), "nobody knows");
+    }
+
+    #[test]
+    fn the_window_doubles_until_a_loss_and_then_grows_by_a_step_a_round() {
+        let mut peer = Peer::new(Time::ZERO, 8.0);
+        let most = 100;
+        peer.reward(8, (4, most), false);
+        assert_eq!(peer.credit(), 16);
+        peer.reward(16, (4, most), true);
+        assert_eq!(peer.credit(), 20);
+        peer.reward(10, (4, most), false);
+        assert_eq!(peer.credit(), 22, "half of a round");
+        for _ in 0..100 {
+            peer.reward(100, (4, most), false);
+        }
+        assert_eq!(peer.credit(), 100);
+
+        peer.punish(5);
+        assert_eq!(peer.credit(), 50);
+        (0..10).for_each(|_| peer.punish(5));
+        assert_eq!(peer.credit(), 5);
+    }
+}

@@ -203,11 +203,14 @@ impl Sender {
     fn rouse(&mut self, now: Time, address: IpAddr) {
         let of_it = self.quiet.range((address, 0)..=(address, u16::MAX));
         let mut of_it: Vec<u16> = of_it.map(|(_, serial)| *serial).collect();
-        if self.missing.remove(&address) {
+        // A try of a moment ago may have come too early.
+        let is_silent = self.peers.is_silent(address);
+        if self.missing.remove(&address) || is_silent {
             let late = self.transfers.iter().filter(|(_, transfer)| {
                 !transfer.is_quiet()
                     && transfer.persists(&self.config)
-                    && transfer.is_late_at(address)
+                    && (is_silent || transfer.is_retry())
+                    && transfer.waits_for(address)
             });
             of_it.extend(late.map(|(serial, _)| *serial));
         }

@@ -9,6 +9,7 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use harness::keeps_time;
 
+use crate::stats::Sent;
 use crate::wire::{Body, Pdu};
 use crate::{
     Arrival, Config, Delivered, Event, Message, MessageId, Options, Outcome, Ports, Resume, Sar,
@@ -152,7 +153,14 @@ impl Net {
         for node in 0..self.nodes.len() {
             keeps_time(&mut self.nodes[node], self.now, Sar::handle_timeout, Sar::next_timeout);
             self.take_events(node);
-            while let Some(transmit) = self.nodes[node].poll_transmit(self.now, &mut out) {
+            loop {
+                let before = self.nodes[node].stats().sent;
+                let Some(transmit) = self.nodes[node].poll_transmit(self.now, &mut out) else {
+                    break;
+                };
+                let after = self.nodes[node].stats().sent;
+                assert_eq!(datagrams(&after), datagrams(&before) + 1, "{after:?}");
+                assert_eq!(after.octets, before.octets + out.len() as u64, "{after:?}");
                 self.carry(node, &transmit, &out);
                 self.take_events(node);
             }
@@ -226,6 +234,11 @@ impl Net {
         let mine = self.story.iter().filter(|line| line.contains(&from));
         mine.filter_map(|line| line.split_once(' ').map(|(_, what)| what.to_owned())).collect()
     }
+}
+
+/// Datagrams of all kinds that were counted.
+fn datagrams(sent: &Sent) -> u64 {
+    sent.segments + sent.again + sent.repairs + sent.requests + sent.answers
 }
 
 pub fn rng(node: usize) -> Rng {

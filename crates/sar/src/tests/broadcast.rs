@@ -5,6 +5,7 @@ use std::time::Duration;
 use base::rng::Rng;
 
 use super::bench::{Fate, GROUP, Net, address};
+use crate::wire::Body;
 use crate::{Config, Options, Outcome};
 
 const RECEIVERS: usize = 16;
@@ -137,4 +138,21 @@ fn those_whose_answers_are_missing_are_asked_three_at_a_time() {
     let at_once = asks.chunk_by(|a, b| a == b).map(<[&str]>::len).max();
     assert_eq!(at_once, Some(3), "{:?}", net.story);
     assert_eq!(net.nodes[0].stats().sent.again, 0, "all have it");
+}
+
+#[test]
+fn a_repair_serves_those_that_lost_the_last_segment_too() {
+    let config = Config { coding: true, ..Config::default() };
+    let mut net = Net::new(3, config).with_air(|_, to, pdu| match pdu.body {
+        Body::Data { place, .. } if (to, place.number()) == (1, 2) => Fate::Lost,
+        Body::Data { place, .. } if (to, place.number()) == (2, 4) => Fate::Lost,
+        _ => Fate::Arrives,
+    });
+
+    let id = net.send(4 * 496, &[1, 2], Options { via: Some(GROUP), ..Options::default() });
+    net.run(LONG);
+
+    assert!(net.fates(id).iter().all(|it| it.1 == Outcome::Delivered), "{:?}", net.story);
+    let sent = net.nodes[0].stats().sent;
+    assert_eq!((sent.again, sent.repairs), (0, 1), "{:?}", net.story);
 }

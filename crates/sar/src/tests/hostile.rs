@@ -316,3 +316,104 @@ fn a_destination_that_talks_but_does_not_answer_is_given_up() {
 
     assert_eq!(told, 1);
 }
+
+#[test]
+fn who_has_sent_a_message_is_answered_while_strangers_flood() {
+    let mut node = node(Config::default());
+    tell(&mut node, 1, PORTS, 1, data(1, 1, true));
+    for serial in 0..1_000 {
+        tell(&mut node, 3, PORTS, serial, Body::AckRequest { last_sent: 3 });
+    }
+    sent(&mut node);
+
+    let mut answered = |from| {
+        tell(&mut node, from, PORTS, 5_000, Body::AckRequest { last_sent: 3 });
+        sent(&mut node) == 1
+    };
+
+    assert_eq!([1, 2].map(&mut answered), [true, false]);
+}
+
+#[test]
+fn another_message_with_the_number_of_one_before_is_taken() {
+    let mut node = node(Config::default());
+    for octet in [7, 8, 8] {
+        for number in 1..=2 {
+            let place = Place::new(number, 2).unwrap();
+            let data = &[octet; 100];
+            let segment = Body::Data { is_acknowledged: true, polls: false, place, data };
+            tell(&mut node, 3, PORTS, 1, segment);
+        }
+    }
+
+    let received = node.stats().received;
+    assert_eq!((received.messages, received.late), (2, 2), "{received:?}");
+}
+
+/// Answers to questions would be an amplifier if they had more octets than what was received.
+#[test]
+fn questions_pay_for_answers_too() {
+    let mut node = node(Config::default());
+    (2..=60).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 60, false)));
+    let ask = |node: &mut Sar| {
+        tell(node, 3, PORTS, 1, Body::AckRequest { last_sent: 60 });
+        let mut out = Vec::new();
+        assert!(node.poll_transmit(NOW, &mut out).is_some());
+        let Body::Partial { mask, .. } = Pdu::parse(&out).unwrap().body else { panic!() };
+        (mask.highest_arrived(), out.len())
+    };
+
+    // Each answer has 20 octets, and each question 12: what the segments have paid lasts for 800 of them.
+    let received = 59 * 112;
+    let whole = (0..2_000).take_while(|_| ask(&mut node).0 == 60).count();
+    assert!((received / 8 - 10..=received / 8 + 10).contains(&whole), "{whole}");
+    assert!(ask(&mut node).1 <= 12);
+}
+
+#[test]
+fn what_just_fits_into_the_room_for_reassembly_is_kept() {
+    let mut config = Config::default();
+    tell_all(&mut node(config), 0);
+    let mut roomy = node(config);
+    tell_all(&mut roomy, 3);
+    config.limits.reassembly_octets =
+        usize::try_from(roomy.stats().levels.reassembly_octets).unwrap();
+
+    let mut node = node(config);
+    tell_all(&mut node, 3);
+    assert_eq!((node.stats().received.full, node.stats().received.evicted), (0, 0));
+    tell(&mut node, 1, PORTS, 9, data(1, 3, false));
+    assert!(node.stats().received.evicted > 0);
+}
+
+/// So many transfers with two of three segments each.
+fn tell_all(node: &mut Sar, transfers: u16) {
+    for serial in 0..transfers {
+        (1..=2).for_each(|number| tell(node, 3, PORTS, serial, data(number, 3, false)));
+    }
+}
+
+#[test]
+fn octets_that_wait_are_counted_and_bounded() {
+    let mut config = Config::default();
+    (config.limits.waiting_octets, config.flow.transfers) = (1_000, 1);
+    let mut node = node(config);
+    let mut submit =
+        |octets| node.submit(NOW, &message(octets), &[address(1)], Options::default()).is_ok();
+    assert!(submit(50), "it is sent");
+
+    assert_eq!([600, 401, 400, 1].map(&mut submit), [true, false, true, false]);
+
+    assert_eq!(node.stats().levels.waiting_octets, 1_000);
+}
+
+#[test]
+fn an_abort_of_a_destination_is_counted() {
+    let mut node = node(Config::default());
+    node.submit(NOW, &message(40), &[address(1)], Options::default()).unwrap();
+    assert_eq!(sent(&mut node), 1);
+
+    tell(&mut node, 1, PORTS.swapped(), 100, Body::AbortRequest { polls: false });
+
+    assert_eq!((node.stats().answered.aborts, node.stats().messages.aborted), (1, 1));
+}

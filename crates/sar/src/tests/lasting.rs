@@ -283,3 +283,56 @@ fn a_receiver_that_is_started_again_many_times_still_gets_its_message() {
     assert_eq!(net.fates(id), [(1, Outcome::Delivered)]);
     assert_eq!(net.delivered.len(), 1);
 }
+
+#[test]
+fn a_sign_of_one_destination_tries_no_other() {
+    let (mut net, cut) = net(3);
+    cut_off(&cut, &[1, 2]);
+    let ids = [1, 2].map(|node| net.send(300, &[node], DAY));
+    net.run(SECOND * 31);
+    assert_eq!(net.nodes[0].silent().count(), 2);
+    cut_off(&cut, &[]);
+    let before = times(&net, "0>2").len();
+
+    net.nodes[1].announce(net.now, [address(0)]);
+    net.run(SECOND * (31 + 1 + 2));
+
+    assert_eq!(net.fates(ids[0]), [(1, Outcome::Delivered)]);
+    assert_eq!(times(&net, "0>2").len(), before, "{:?}", net.story);
+}
+
+#[test]
+fn a_sign_that_comes_too_early_counts_at_the_end_of_the_pause() {
+    let (mut net, cut) = net(2);
+    cut_off(&cut, &[1]);
+    let id = net.send(300, &[1], DAY);
+    net.run(SECOND * 1_000);
+    let tried = |net: &Net| net.nodes[0].stats().sent.tried;
+
+    net.nodes[0].handle_way(net.now, address(1));
+    assert_eq!(tried(&net), 1);
+    net.run(SECOND * 1_000 + SECOND / 2);
+    cut_off(&cut, &[]);
+    net.nodes[0].handle_way(net.now, address(1));
+    assert_eq!(tried(&net), 1);
+    net.run(SECOND * 1_001);
+    assert_eq!(tried(&net), 2);
+    net.run(SECOND * 1_006);
+    assert_eq!(net.fates(id), [(1, Outcome::Delivered)]);
+}
+
+#[test]
+fn a_group_is_sent_what_its_silent_members_get_later() {
+    let (mut net, cut) = net(3);
+    cut_off(&cut, &[2]);
+    net.send(300, &[2], DAY);
+    net.run(SECOND * 1_000);
+    let before = net.said_by(0).len();
+
+    let id = net.send(300, &[1, 2], Options { via: Some(GROUP), ..DAY });
+    net.run(SECOND * 1_003);
+
+    assert_eq!(net.fates(id), [(1, Outcome::Delivered)]);
+    // To the one that is left, so to it alone.
+    assert_eq!(net.said_by(0)[before..][0], "0>1 data 1/1 P");
+}

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::bench::{Fate, GROUP, Net, address, message, rng};
-use crate::wire::Body;
-use crate::{Config, Failure, Options, Outcome, Precedence, Profile, Sar};
+use base::time::Time;
+
+use super::bench::{Fate, GROUP, Net, PORTS, address, message, rng};
+use crate::wire::{Body, Cover, Pdu, Place};
+use crate::{Arrival, Config, Failure, Options, Outcome, Precedence, Profile, Sar};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(4_000);
@@ -262,4 +264,167 @@ fn several_destinations_without_a_group_have_a_transfer_each() {
     );
     assert_eq!(net.started.iter().map(|it| it.2).collect::<Vec<_>>().len(), 3);
     assert!(net.started.iter().any(|it| it.2 == Some(address(2))));
+}
+
+#[test]
+fn who_has_nothing_to_do_is_not_woken() {
+    let mut net = Net::new(2, Config::default());
+    let lifetime = Some(Duration::from_secs(86_400));
+    for octets in [40, 3_000] {
+        net.send(octets, &[1], Options { lifetime, ..Options::default() });
+    }
+
+    while net.outcomes.len() < 2 {
+        let due = net.next().expect("there is more to come");
+        net.step(due);
+    }
+
+    assert_eq!([0, 1].map(|node| net.nodes[node].next_timeout()), [None, None]);
+}
+
+/// A receiver that is not asked speaks when segments stay away for longer than they did before.
+#[test]
+fn a_slow_message_is_waited_for_and_reported_on_when_its_segments_stay_away() {
+    let config = Config::default();
+    let mut node = Sar::new(Time::ZERO, config, Some(1), rng(1));
+    let (mut now, mut reports) = (Time::ZERO, Vec::new());
+    let bring = |node: &mut Sar, now, number| {
+        let place = Place::new(number, 40).unwrap();
+        let data = &[7; 100];
+        let body = Body::Data { is_acknowledged: true, polls: false, place, data };
+        let mut octets = Vec::new();
+        Pdu { ports: PORTS, serial: 1, body }.emit(&mut octets);
+        let (from, precedence) = (address(0), Precedence::ROUTINE);
+        node.handle_datagram(now, Arrival { from, is_group: false, precedence }, &octets).unwrap();
+    };
+    let mut wait = |node: &mut Sar, now: &mut Time, time: Duration| {
+        let end = *now + time;
+        let mut out = Vec::new();
+        while let Some(due) = node.next_timeout().filter(|due| *due <= end) {
+            *now = due;
+            node.handle_timeout(due);
+            while node.poll_transmit(due, &mut out).is_some() {
+                reports.push(due.since(Time::ZERO).as_secs());
+            }
+        }
+        *now = end;
+        reports.len()
+    };
+
+    // A segment in 100 s: no more than 210 s are waited for any.
+    for number in 1..=30 {
+        bring(&mut node, now, number);
+        assert_eq!(wait(&mut node, &mut now, Duration::from_secs(100)), 0, "{number}");
+    }
+    assert_eq!(wait(&mut node, &mut now, Duration::from_secs(300)), 1);
+    // It goes on, and the next silence is reported as late as this one.
+    bring(&mut node, now, 31);
+    assert_eq!(wait(&mut node, &mut now, Duration::from_secs(205)), 1);
+    assert_eq!(wait(&mut node, &mut now, Duration::from_secs(10)), 2);
+    assert_eq!(node.stats().received.given_up, 0);
+}
+
+#[test]
+fn a_receiver_that_is_asked_speaks_only_then() {
+    let mut node = Sar::new(Time::ZERO, Config::default(), Some(1), rng(1));
+    let place = Place::new(1, 3).unwrap();
+    let body = Body::Data { is_acknowledged: true, polls: true, place, data: &[7; 100] };
+    let mut octets = Vec::new();
+    Pdu { ports: PORTS, serial: 1, body }.emit(&mut octets);
+    let (from, precedence) = (address(0), Precedence::ROUTINE);
+    let arrival = Arrival { from, is_group: false, precedence };
+    node.handle_datagram(Time::ZERO, arrival, &octets).unwrap();
+
+    let (mut sent, mut now, mut out) = (0, Time::ZERO, Vec::new());
+    loop {
+        sent += std::iter::from_fn(|| node.poll_transmit(now, &mut out)).count();
+        let Some(due) = node.next_timeout() else { break };
+        now = due;
+        node.handle_timeout(now);
+    }
+
+    assert_eq!((sent, node.stats().received.given_up), (1, 1));
+}
+
+/// Two of four segments are lost. The sum of all tells nothing before one of the two has come.
+#[test]
+fn a_segment_that_comes_makes_a_repair_useful() {
+    for last in [2, 4] {
+        let message = message(usize::from(last) * 100);
+        let config = Config { coding: true, ..Config::default() };
+        let mut node = Sar::new(Time::ZERO, config, Some(1), rng(1));
+        let mut bring = |body: Body<'_>| {
+            let mut octets = Vec::new();
+            Pdu { ports: PORTS, serial: 1, body }.emit(&mut octets);
+            let (from, precedence) = (address(0), Precedence::ROUTINE);
+            let arrival = Arrival { from, is_group: false, precedence };
+            node.handle_datagram(Time::ZERO, arrival, &octets).unwrap();
+        };
+        let cover = Cover { first: Place::new(1, last).unwrap(), span: last, number: 0, tail: 100 };
+        let mut symbol = Vec::new();
+        crate::repair::encode(1, &cover, &message.data, 100, &mut symbol);
+        let segment = |number: u16| {
+            let place = Place::new(number, last).unwrap();
+            let data = &message.data[usize::from(number - 1) * 100..usize::from(number) * 100];
+            Body::Data { is_acknowledged: true, polls: false, place, data }
+        };
+
+        (1..last - 1).for_each(|number| bring(segment(number)));
+        bring(Body::Repair { polls: false, cover, symbol: &symbol });
+        bring(segment(last));
+
+        let received = node.stats().received;
+        assert_eq!((received.messages, received.repairs_useless), (1, 0), "{received:?}");
+    }
+}
+
+#[test]
+fn what_needs_no_acknowledgement_waits_for_no_room() {
+    let mut config = Config::default();
+    (config.flow.queue, config.flow.most_queue) = (4_000, 4_000);
+    let mut net = Net::new(3, config).with_air(|_, to, _| match to {
+        1 => Fate::Lost,
+        _ => Fate::Arrives,
+    });
+    net.send(20_000, &[1], Options::default());
+    net.run(Duration::from_millis(100));
+
+    net.send(3_000, &[2], Options { is_acknowledged: false, ..Options::default() });
+    net.run(Duration::from_secs(2));
+
+    assert_eq!(net.delivered.len(), 1);
+}
+
+/// Three quarters of the queue have no room for a segment.
+#[test]
+fn one_segment_may_be_under_way_however_small_the_queue() {
+    let mut config = Config::default();
+    (config.flow.queue, config.flow.most_queue) = (576, 576);
+    let mut net = Net::new(2, config);
+
+    net.send(3_000, &[1], Options::default());
+    net.run(Duration::from_secs(100));
+
+    assert_eq!(net.delivered.len(), 1);
+}
+
+/// All 65,536 numbers are used; each rests for ten timeouts, because its segments may still be under way.
+#[test]
+fn a_number_rests_for_as_long_as_its_segments_may_be_under_way() {
+    let config = Config::default();
+    let mut node = Sar::new(Time::ZERO, config, Some(0), rng(0));
+    let (shared, mut out) = (message(1), Vec::new());
+    let options = Options { is_acknowledged: false, ..Options::default() };
+    for _ in 0..=1 << 16 {
+        node.submit(Time::ZERO, &shared, &[address(1)], options).unwrap();
+        while node.poll_event().is_some() {}
+        while node.poll_transmit(Time::ZERO, &mut out).is_some() {}
+    }
+    let mut now = Time::ZERO;
+    while node.stats().levels.waiting > 0 {
+        now = node.next_timeout().expect("a number is free some time");
+        node.handle_timeout(now);
+    }
+
+    assert_eq!(now.since(Time::ZERO), config.times.round_trip * 10);
 }

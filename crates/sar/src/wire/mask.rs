@@ -123,3 +123,17 @@ impl MaskBuffer {
         Mask { start: self.start, octets: &self.octets[..self.len] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_empty_where_nothing_has_arrived() {
+        let mut mask = MaskBuffer::new(1);
+        assert!(mask.mask().is_empty());
+        mask.set(9);
+        assert!(!mask.mask().is_empty());
+        assert!(!MaskBuffer::new(2).mask().is_empty(), "the first");
+    }
+}
