@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::error::ErrorKind;
 #[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
@@ -53,9 +52,7 @@ pub fn of_namespace(why: Unusable) -> anyhow::Error {
 /// Prints the whole of a result.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
 }
 
 /// Tells the user what went wrong, and the code to exit with.
@@ -93,7 +90,9 @@ const VALUES: [(&str, &str); 8] = [
 pub fn refuse(said: &clap::Error, program: &clap::Command) -> ExitCode {
     if !said.use_stderr() {
         // Help and the version, which repeat nothing that was given.
-        said.exit();
+        return said
+            .print()
+            .map_or_else(|why| report(&terminal::named(&why).into()), |()| ExitCode::SUCCESS);
     }
     let text = said.render().to_string();
     let mut plain = text.clone();

@@ -1,11 +1,14 @@
 //! The command `trackway import`: turns the file of a WireGuard interface into a configuration of the tunnel.
 
 use std::fmt::{self, Write as _};
+use std::fs::DirBuilder;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use base::ip::Prefix;
 use gateway::config::edit::quoted;
 use gateway::{Config, keys};
@@ -247,6 +250,10 @@ impl WireGuard {
                 _ => anyhow::Error::new(error).context(format!("cannot write {}", file.display())),
             })
         };
+        if let Some(folder) = names.folder {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
         write(&names.private_key(), &self.private_key.to_base64())?;
         for peer in &self.peers {
             if let Some(key) = &peer.preshared_key {

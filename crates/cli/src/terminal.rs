@@ -8,8 +8,27 @@ use std::io::{self, IsTerminal as _, Stderr, StdoutLock, Write};
 use settings::plain::Plain;
 
 /// Standard output, without control characters.
-pub fn out() -> Plain<StdoutLock<'static>> {
-    Plain::new(io::stdout().lock())
+pub fn out() -> Out {
+    Out(Plain::new(io::stdout().lock()))
+}
+
+/// Standard output, whose errors name it.
+#[derive(Debug)]
+pub struct Out(Plain<StdoutLock<'static>>);
+
+impl Write for Out {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.0.write(octets).map_err(|error| named(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| named(&error))
+    }
+}
+
+/// The error, with the name of what could not be written.
+pub fn named(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
 /// Standard error, without control characters.
@@ -24,13 +43,11 @@ pub fn err() -> Plain<Stderr> {
 /// When standard output cannot be written.
 pub fn pass(octets: &[u8]) -> io::Result<()> {
     let mut raw = io::stdout().lock();
-    if !raw.is_terminal() {
-        raw.write_all(octets)?;
-        return raw.flush();
+    if raw.is_terminal() {
+        let mut plain = out();
+        return plain.write_all(octets).and_then(|()| plain.flush());
     }
-    let mut plain = Plain::new(raw);
-    plain.write_all(octets)?;
-    plain.flush()
+    raw.write_all(octets).and_then(|()| raw.flush()).map_err(|error| named(&error))
 }
 
 /// Clears the screen, if standard output is a terminal, before something is shown anew.

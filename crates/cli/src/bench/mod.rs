@@ -23,6 +23,7 @@ use serde_json::json;
 
 use self::unit::Unit;
 use crate::interrupt;
+use crate::terminal;
 
 /// Measure how fast Trackway runs on this machine.
 #[derive(Debug, clap::Args)]
@@ -140,33 +141,33 @@ fn print_json(case: &Case) -> io::Result<()> {
     let object = json!({
         "bench": bench, "case": case, "value": value, "unit": unit.name(), "limit": limit, "ratio": ratio,
     });
-    writeln!(io::stdout(), "{object}")
+    writeln!(terminal::out(), "{object}")
 }
 
 fn print_line(case: &Case) -> io::Result<()> {
     let Case { case, value, unit, limit, .. } = case;
-    write!(io::stdout(), "{case:<32} {:>20}", unit.shown(*value))?;
+    write!(terminal::out(), "{case:<32} {:>20}", unit.shown(*value))?;
     match limit {
         Some(limit) => writeln!(
-            io::stdout(),
+            terminal::out(),
             "  {:>6.2} of the {} {}: {}",
             value / limit,
             unit.shown(*limit),
             if unit.is_cost() { "that are allowed" } else { "to be reached" },
             if unit.is_met(*value, *limit) { "met" } else { "missed" }
         ),
-        None => writeln!(io::stdout()),
+        None => writeln!(terminal::out()),
     }
 }
 
 /// As [`print_line`], for cases with the machine's limit.
 fn print_rate(case: &Case) -> io::Result<()> {
     let Case { case, value, unit, limit, .. } = case;
-    write!(io::stdout(), "{case:<32} {:>12}", unit.shown(*value))?;
+    write!(terminal::out(), "{case:<32} {:>12}", unit.shown(*value))?;
     match limit {
         Some(limit) => {
-            writeln!(io::stdout(), "{:>6.2} of {}", value / limit, unit.shown(*limit))
+            writeln!(terminal::out(), "{:>6.2} of {}", value / limit, unit.shown(*limit))
         }
-        None => writeln!(io::stdout()),
+        None => writeln!(terminal::out()),
     }
 }

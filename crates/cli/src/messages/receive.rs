@@ -92,10 +92,10 @@ fn keep(args: &Args, mut answer: Value, octets: &[u8]) -> anyhow::Result<()> {
         }
         answer["hex"] = json!(hex);
     } else {
-        terminal::pass(octets).context("writing a message")?;
+        terminal::pass(octets)?;
     }
     if args.json {
         writeln!(terminal::out(), "{answer}")?;
     }
-    terminal::out().flush().context("writing a message")
+    Ok(terminal::out().flush()?)
 }

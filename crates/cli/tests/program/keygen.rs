@@ -27,6 +27,29 @@ fn a_key_is_written_once_and_its_public_key_is_told() {
 }
 
 #[test]
+fn keys_of_wireguard_go_into_a_new_folder() {
+    let folder = std::env::temp_dir().join(format!("trackway-import-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (wireguard, keys) = (folder.join("wg0.conf"), folder.join("new/keys"));
+    let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let text = format!(
+        "[Interface]\nPrivateKey = {key}\nAddress = 10.0.0.1/24\n\
+        [Peer]\nPublicKey = 3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\nAllowedIPs = 10.0.0.2/32\n"
+    );
+    fs::write(&wireguard, text).unwrap();
+
+    let mut program = Command::new(env!("CARGO_BIN_EXE_trackway"));
+    program.arg("import").arg(&wireguard).arg("--keys").arg(&keys);
+    let made = program.output().unwrap();
+    let mode = fs::metadata(&keys).map(|it| it.permissions().mode() & 0o777);
+    let written = fs::read_to_string(keys.join("wg0.key"));
+    fs::remove_dir_all(&folder).unwrap();
+
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!((mode.unwrap(), written.unwrap()), (0o700, format!("{key}\n")));
+}
+
+#[test]
 fn keys_are_told_as_json() {
     let made = keygen(&["--json"], "");
 

@@ -11,7 +11,7 @@ mod plan;
 mod report;
 
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -27,6 +27,7 @@ use testbed::probe::{Iperf, lone, talk};
 
 use super::{begin, check_programs};
 use crate::failure::misuse;
+use crate::terminal;
 
 /// Seconds after which requests and pings begin beside a download.
 const LATER: u32 = 3;
@@ -128,7 +129,7 @@ pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
     if let Some(out) = &out {
         picture::write(out, &measured)?;
         if !json {
-            writeln!(io::stdout(), "Pictures: {}", out.join("path-*.svg").display())?;
+            writeln!(terminal::out(), "Pictures: {}", out.join("path-*.svg").display())?;
         }
     }
     Ok(())
@@ -164,7 +165,7 @@ fn measure_all(cells: &[Cell], runs: u32, jobs: usize) -> Vec<Measured> {
             };
             let Measured { cell, outcomes } = &mut measured[place];
             // Progress that cannot be shown is no reason to stop.
-            let _ = writeln!(io::stderr(), "{count}/{total} {}: {said}", cell.name());
+            let _ = writeln!(terminal::err(), "{count}/{total} {}: {said}", cell.name());
             *outcomes = outcomes.take().zip(outcome.ok()).map(|(mut before, outcome)| {
                 before.push(outcome);
                 before

@@ -10,6 +10,7 @@ use super::lone::share_within;
 use super::network::Carrier;
 use super::plan::{Cell, Load, Pattern};
 use super::talk::percentile;
+use crate::terminal;
 
 /// The goal for a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -221,13 +222,13 @@ impl Finding {
 
 /// Prints the findings as JSON, one object a line.
 pub fn print_json(findings: &[Finding]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.json()))
 }
 
 /// Prints the findings as a table.
 pub fn print_table(findings: &[Finding]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     let mut heading = "";
     for finding in findings {
         if finding.heading != heading {
