@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the project")
 }
@@ -155,9 +157,11 @@ fn pages_name_the_oldest_rust_that_builds_it() {
 /// Tables of nftables that are called `trackway NAME`.
 const TABLES: [&str; 2] = ["hbh", "tunnel"];
 
-/// Examples of commands in the README and the guide: the first word behind `trackway` is a command.
+/// Examples of commands in the pages: the first word behind `trackway` is a command, and its options are the command's
+/// or those of a command below it.
 #[test]
-fn commands_that_pages_name_exist() {
+fn commands_and_options_that_pages_name_exist() {
+    let manual = manual();
     let help = Command::new(env!("CARGO_BIN_EXE_trackway")).arg("help").output().expect("help");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let lines = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
@@ -166,14 +170,26 @@ fn commands_that_pages_name_exist() {
     let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
-        for (at, _) in text.match_indices("`trackway ").chain(text.match_indices("    trackway ")) {
-            let rest = text[at..].trim_start_matches(['`', ' ']);
+        let ways = ["`trackway ", "    trackway ", "sudo trackway "];
+        for (at, _) in ways.iter().flat_map(|way| text.match_indices(way)) {
+            let rest = text[at..].trim_start_matches(['`', ' ']).trim_start_matches("sudo ");
             let word =
                 rest.split_whitespace().nth(1).unwrap_or_default().trim_end_matches(['`', ',']);
             let is_word = word.chars().all(|it| it.is_ascii_lowercase() || it == '-');
             let is_named = commands.contains(word) || TABLES.contains(&word);
             if is_word && !word.is_empty() && !word.starts_with('-') && !is_named {
                 wrong.push(format!("{}: trackway {word}", page.display()));
+            }
+            let told = rest.split(['`', '#', '\n']).next().unwrap_or_default();
+            // Of the program itself.
+            let told = told.strip_prefix("trackway --version").unwrap_or(told);
+            for option in told.split_whitespace().filter(|it| it.starts_with("--")) {
+                let option = option.split(['=', ',', ')', '`']).next().unwrap_or_default();
+                let knows =
+                    |text: &String| text.split([' ', '\n', ',', '=']).any(|it| it == option);
+                if !manual.iter().any(|(name, text)| is_of(name, word) && knows(text)) {
+                    wrong.push(format!("{}: trackway {word} {option}", page.display()));
+                }
             }
         }
     }
@@ -190,6 +206,201 @@ fn commands_that_pages_name_exist() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(unlisted.is_empty(), "the README does not name {unlisted:?}");
     assert!(readme.lines().count() < 150, "the README is longer than a page or two");
+}
+
+/// The manual pages by their names, such as `init-tunnel`, without marks of their language.
+fn manual() -> Vec<(String, String)> {
+    let folder = std::env::temp_dir().join(format!("trackway-manual-{}", std::process::id()));
+    let mut program = Command::new(env!("CARGO_BIN_EXE_trackway"));
+    let made = program.args(["man", "--out"]).arg(&folder).output().expect("the pages");
+    assert!(made.status.success(), "{made:?}");
+    let pages = files(&folder, "1").into_iter().map(|path| {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(path).expect("a page").replace("\\-", "-");
+        let plain = ["\\fB", "\\fI", "\\fR", "[", "]"]
+            .iter()
+            .fold(text, |text, mark| text.replace(mark, " "));
+        (name.trim_start_matches("trackway-").to_owned(), plain)
+    });
+    let pages = pages.collect();
+    fs::remove_dir_all(folder).expect("our folder");
+    pages
+}
+
+/// Whether a manual page tells of a command, or of one below it.
+fn is_of(page: &str, command: &str) -> bool {
+    page.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What the README says can be written behind `bench` and `init` is what there is.
+#[test]
+fn the_readme_names_all_benchmarks_and_all_kinds_of_configurations() {
+    let manual = manual();
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    for command in ["bench", "init"] {
+        let row = readme.lines().find(|line| line.starts_with(&format!("| `trackway {command} ")));
+        let named = row.expect("a row").split('`').skip(3).step_by(2).map(str::to_owned);
+        let below =
+            manual.iter().filter_map(|(name, _)| name.strip_prefix(command)?.strip_prefix('-'));
+
+        let named: BTreeSet<String> = named.collect();
+        assert_eq!(named, below.map(str::to_owned).collect(), "{command}");
+    }
+}
+
+/// The groups of experiments in the page of the laboratory.
+#[test]
+fn the_page_of_the_laboratory_names_all_groups() {
+    let list = Command::new(env!("CARGO_BIN_EXE_trackway")).args(["lab", "list"]).output();
+    let list = String::from_utf8(list.expect("a list").stdout).expect("text");
+    let groups: BTreeSet<&str> =
+        list.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    let page = fs::read_to_string(root().join("docs/guide/lab.md")).expect("the page");
+    let table = page.lines().skip_while(|line| !line.starts_with("| group ")).skip(2);
+    let named = table.map_while(|line| line.strip_prefix("| `")?.split('`').next());
+
+    assert_eq!(named.collect::<BTreeSet<_>>(), groups);
+}
+
+/// The names of all keys of files of a kind.
+fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(words) => {
+            if let Some(Value::Object(properties)) = words.get("properties") {
+                found.extend(properties.keys().cloned());
+            }
+            words.values().for_each(|inner| keys(inner, found));
+        }
+        Value::Array(all) => all.iter().for_each(|inner| keys(inner, found)),
+        _ => {}
+    }
+}
+
+/// Each key of a configuration and of a scenario stands in the guide, and each table of keys there has only such.
+#[test]
+fn the_keys_in_the_guide_are_those_that_can_be_set() {
+    let mut known = BTreeSet::new();
+    for kind in ["gateway", "scenario"] {
+        let schema = Command::new(env!("CARGO_BIN_EXE_trackway")).args(["schema", kind]).output();
+        let schema = serde_json::from_slice(&schema.expect("a schema").stdout).expect("JSON");
+        keys(&schema, &mut known);
+    }
+    let (mut told, mut wrong) = (BTreeSet::new(), Vec::new());
+    for page in files(&root().join("docs"), "md") {
+        let text = fs::read_to_string(&page).expect("a page");
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let words = |text: &str| text.split(|c| !is_part(c)).map(str::to_owned).collect::<Vec<_>>();
+        told.extend(text.split('`').skip(1).step_by(2).flat_map(words));
+        let mut is_of_keys = None;
+        for line in text.lines() {
+            let Some(cell) = line.strip_prefix('|').and_then(|row| row.split('|').next()) else {
+                is_of_keys = None;
+                continue;
+            };
+            if *is_of_keys.get_or_insert(cell.contains(" key ") && !cell.contains("gateway")) {
+                for key in cell.split('`').skip(1).step_by(2).filter(|it| !it.contains("NAME")) {
+                    let key = key.split(' ').next().unwrap_or_default();
+                    let last = key.trim_matches(['[', ']']).rsplit('.').next();
+                    if !last.is_some_and(|it| known.contains(it)) {
+                        wrong.push(format!("{}: {key}", page.display()));
+                    }
+                }
+            }
+        }
+    }
+
+    let untold: Vec<_> = known.difference(&told).collect();
+    assert!(known.len() > 300, "{known:?}");
+    assert!(wrong.is_empty() && untold.is_empty(), "no keys: {wrong:?}; not in docs: {untold:?}");
+}
+
+/// Words with underscores in the pages that are no names of ours: alerts of TLS, modules and calls of the kernel.
+const FOREIGN: [&str; 16] = [
+    "access_denied",
+    "bad_certificate",
+    "certificate_required",
+    "close_notify",
+    "decode_error",
+    "handshake_failure",
+    "io_uring",
+    "nft_ct",
+    "nft_log",
+    "no_application_protocol",
+    "no_new_privs",
+    "protocol_version",
+    "record_overflow",
+    "unknown_ca",
+    "unrecognized_name",
+    "unsupported_certificate",
+];
+
+/// Counters, fields of JSON, tests and settings of the kernel in the pages: each is a name in the code, perhaps behind
+/// a prefix of its service, and with what a group of counters adds.
+#[test]
+fn names_with_underscores_in_the_pages_are_names_in_the_code() {
+    let sources: Vec<String> = files(&root().join("crates"), "rs")
+        .iter()
+        .filter(|path| !path.ends_with(file!().rsplit('/').next().expect("a name")))
+        .map(|path| fs::read_to_string(path).expect("a source"))
+        .collect();
+    let code = || {
+        let lines = sources.iter().flat_map(|text| text.lines());
+        lines.map(str::trim).filter(|line| !line.starts_with("//"))
+    };
+    let of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut names: BTreeSet<String> =
+        code().flat_map(|line| line.split(|c| !of_name(c))).map(str::to_owned).collect();
+    // A counter that code chooses at run time is a variant.
+    let variants = code().filter_map(|line| line.split_once(": counter(").map(|(name, _)| name));
+    let variants: Vec<String> = variants.map(snake).collect();
+    names.extend(variants);
+    let quoted = |text: &str| text.split('"').nth(1).map(str::to_owned);
+    let prefixes: BTreeSet<String> = code()
+        .flat_map(|line| line.split("entries(").skip(1).filter_map(quoted))
+        .chain(["rule_", "tunnel_", "sis_"].map(str::to_owned))
+        .filter(|prefix| !prefix.is_empty())
+        .collect();
+    let affixes: BTreeSet<(String, String)> = code()
+        .filter(|line| line.contains(": struct ") && line.contains("(\""))
+        .filter_map(|line| Some((quoted(line)?, line.split('"').nth(3)?.to_owned())))
+        .collect();
+    let is_name = |word: &str| {
+        let inner = |(before, after): &(String, String)| {
+            word.strip_prefix(before.as_str())?.strip_suffix(after.as_str())
+        };
+        names.contains(word)
+            // The heading of their table has the prefix.
+            || names.contains(&format!("udp_{word}"))
+            || affixes.iter().filter_map(inner).any(|it| names.contains(it))
+    };
+    let mut wrong = BTreeSet::new();
+    for page in pages().iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
+        let text = fs::read_to_string(page).expect("a page");
+        for word in text.split('`').skip(1).step_by(2) {
+            let is_one =
+                word.contains('_') && word.chars().all(of_name) && word == word.to_lowercase();
+            let of_metrics = word.strip_prefix("trackway_").unwrap_or(word);
+            let mut rests = prefixes.iter().filter_map(|it| of_metrics.strip_prefix(it.as_str()));
+            if is_one && !FOREIGN.contains(&word) && !is_name(of_metrics) && !rests.any(is_name) {
+                wrong.insert(format!("{}: {word}", page.display()));
+            }
+        }
+    }
+
+    assert!(names.len() > 1000 && prefixes.len() > 10 && affixes.len() > 3, "{prefixes:?}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A name in camel case as a counter's.
+fn snake(camel: &str) -> String {
+    let mut name = String::new();
+    for c in camel.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
 }
 
 #[test]
