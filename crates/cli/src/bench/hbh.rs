@@ -21,6 +21,8 @@ const ROUNDS: usize = 3;
 const PINGS: u32 = 100;
 /// Of each round.
 const SECONDS: u32 = 3;
+/// Asked for, in bit/s. Plain TCP, whose trains of packets nobody cuts on such a cable, is far above.
+const RATE: f64 = 2e9;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 150.0;
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -64,11 +66,10 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
     for (version, number) in [(4, 0), (6, 1)] {
         let [plain, bare, hbh, keyed] = [&plain, &bare, &hbh, &keyed].map(|of| &of[number]);
         let (tcp, ping) = (format!("tcp v{version}"), format!("ping v{version}"));
-        let goodput = plain.goodput();
-        case(format!("{tcp} plain"), goodput, Unit::BitsPerSecond, None)?;
-        case(format!("{tcp} hbh"), hbh.goodput(), Unit::BitsPerSecond, Some(goodput))?;
+        case(format!("{tcp} plain"), plain.goodput(), Unit::BitsPerSecond, None)?;
+        case(format!("{tcp} hbh"), hbh.goodput(), Unit::BitsPerSecond, Some(RATE))?;
         if options.key {
-            case(format!("{tcp} hbh, key"), keyed.goodput(), Unit::BitsPerSecond, Some(goodput))?;
+            case(format!("{tcp} hbh, key"), keyed.goodput(), Unit::BitsPerSecond, Some(RATE))?;
         }
 
         let added = |way: &Measured| way.ping() - plain.ping();
@@ -76,7 +77,6 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
         case(format!("{ping} bare"), bare.ping(), Unit::Microseconds, None)?;
         case(format!("{ping} hbh"), hbh.ping(), Unit::Microseconds, None)?;
         case(format!("{ping} added"), added(hbh), Unit::Microseconds, Some(PING_LIMIT))?;
-        case(format!("{ping} added, to bare"), added(hbh), Unit::Microseconds, Some(added(bare)))?;
         let added_mean = hbh.mean_ping() - plain.mean_ping();
         case(format!("{ping} added, mean"), added_mean, Unit::Microseconds, Some(PING_LIMIT))?;
         if options.key {
