@@ -34,6 +34,15 @@ struct Site {
     keepers: Vec<Program>,
 }
 
+/// The block of the guide's page about two gateways that begins so.
+fn block(first: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/high-availability.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lines = page.lines().map(|line| line.strip_prefix("    "));
+    let block = lines.skip_while(|line| *line != Some(first)).map_while(|line| line);
+    block.map(|line| format!("{line}\n")).collect()
+}
+
 impl Site {
     fn new() -> Self {
         let mut nets = Namespaces::new();
@@ -60,12 +69,9 @@ impl Site {
         nets.run(&host, "ip route add default via 10.50.0.254");
         let [(key, of_site), (far_key, of_far)] =
             ["site", "far"].map(|name| nets.make_key(name).unwrap());
-        let site = format!(
-            "[tunnel]\nprivate-key = {key:?}\nlisten = [\"10.9.0.100:51900\"]\n\
-             addresses = [\"10.77.0.1/32\"]\n\
-             [[tunnel.peer]]\nname = \"far\"\npublic-key = \"{of_far}\"\nendpoint = \"10.9.0.9:51900\"\n\
-             routes = [\"10.4.0.0/16\", \"10.77.0.9/32\"]\n"
-        );
+        let site = block("[tunnel]")
+            .replace("\"site.key\"", &format!("{key:?}"))
+            .replace("\"...\"", &format!("\"{of_far}\""));
         let far_file = format!(
             "[tunnel]\nprivate-key = {far_key:?}\naddresses = [\"10.77.0.9/32\"]\n\
              [[tunnel.peer]]\nname = \"site\"\npublic-key = \"{of_site}\"\nendpoint = \"10.9.0.100:51900\"\n\
@@ -92,30 +98,23 @@ impl Site {
         site
     }
 
-    /// Starts keepalived beside a gateway, as docs/guide/high-availability.md has it.
+    /// Starts keepalived beside a gateway, as the guide has it.
     fn keep(&mut self, side: usize) {
         let name = ["a", "b"][side];
-        let priority = [150, 100][side];
-        // Who stands by has a fault, the missing address: exit status 3, where 4 says that no gateway runs.
         let runs = self.nets.folder().join("runs");
-        fs::write(&runs, format!("#!/bin/sh\n{TRACKWAY} status > /dev/null\n[ $? != 4 ]\n"))
-            .unwrap();
+        fs::write(&runs, block("#!/bin/sh").replace("trackway", TRACKWAY)).unwrap();
         fs::set_permissions(&runs, Permissions::from_mode(0o755)).unwrap();
-        let runs = runs.display();
-        let instance = |interface: &str, id: u32, address: &str| {
-            format!(
-                "vrrp_instance {interface} {{\n interface {interface}\n virtual_router_id {id}\n \
-                 priority {priority}\n advert_int 0.25\n state BACKUP\n nopreempt\n \
-                 virtual_ipaddress {{\n {address}\n }}\n track_script {{\n gateway\n }}\n}}\n"
-            )
-        };
-        let text = format!(
-            "global_defs {{\n script_user root\n vrrp_version 3\n}}\n\
-             vrrp_script gateway {{\n script \"{runs}\"\n interval 1\n timeout 2\n fall 1\n rise 1\n}}\n\
-             vrrp_sync_group site {{\n group {{\n wan0\n lan0\n }}\n}}\n{}{}",
-            instance("wan0", 51, "10.9.0.100/24"),
-            instance("lan0", 52, "10.50.0.254/24"),
-        );
+        let of_wan = block("global_defs {")
+            // keepalived trusts no script below /tmp.
+            .replace("enable_script_security", "")
+            .replace("/etc/keepalived/trackway-runs", &runs.display().to_string())
+            .replace("priority 150", ["priority 150", "priority 100"][side]);
+        let (_, instance) = of_wan.split_once("vrrp_instance").unwrap();
+        let of_lan = instance
+            .replace("wan0", "lan0")
+            .replace("virtual_router_id 51", "virtual_router_id 52")
+            .replace("10.9.0.100/24", "10.50.0.254/24");
+        let text = format!("{of_wan}\nvrrp_instance{of_lan}");
         let file = self.nets.folder().join(format!("{name}.conf"));
         fs::write(&file, text).unwrap();
         let at =
