@@ -190,10 +190,10 @@ fn print(out: &mut impl Write, args: &Args, status: &Map<String, Value>) -> anyh
     for rule in list("rules") {
         print_rule(out, rule)?;
     }
-    for (name, value) in status {
-        if value.is_number() && value != 0 {
-            writeln!(out, "{name:<28} {value:>14}")?;
-        }
+    let counters = || status.iter().filter(|(_, value)| value.is_number() && *value != 0);
+    let width = counters().map(|(name, _)| name.len()).fold(28, usize::max);
+    for (name, value) in counters() {
+        writeln!(out, "{name:<width$} {value:>14}")?;
     }
     Ok(())
 }

@@ -29,7 +29,8 @@ pub fn to_html(tested: &[Tested], provenance: &str) -> String {
     html
 }
 
-/// All claims at a glance, one line each: the verdict, the claim with a link to its details, and our figure.
+/// All claims at a glance, a row of two lines each: the verdict, the claim with a link to its details, and our figure.
+/// What has no room there stands in the details.
 fn summary(html: &mut String, tested: &[Tested]) {
     html.push_str("<h2>Claims</h2>\n<p class=\"faint\">");
     for (verdict, meaning) in MEANINGS {
@@ -43,8 +44,8 @@ fn summary(html: &mut String, tested: &[Tested]) {
     for Tested { claim, finding } in tested {
         let _ = writeln!(
             html,
-            "<tr><td>{}</td><td data-label=\"Claim\"><a href=\"#{id}\">{id}</a>: {}</td>\
-             <td data-label=\"What we measured\">{}</td></tr>",
+            "<tr><td>{}</td><td data-label=\"Claim\"><div><a href=\"#{id}\">{id}</a>: {}</div></td>\
+             <td data-label=\"What we measured\"><div>{}</div></td></tr>",
             badge(finding.verdict),
             sentence(claim.text),
             sentence(&finding.measured),

@@ -62,7 +62,8 @@ class Timeline {
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = theme.faint;
     context.textAlign = "left";
-    if (model.flows.length > 0) context.fillText(`goodput, up to ${inBits(model.peak)}`, 10, top + 9);
+    const hops = model.flows.some((flow) => flow.changes.hops.some((count) => count > 0)) ? "; below, hops" : "";
+    if (model.flows.length > 0) context.fillText(`goodput, up to ${inBits(model.peak)}${hops}`, 10, top + 9);
   }
 
   // The highest rate of each pixel.
