@@ -82,6 +82,8 @@ kinds! {
         "Packets that come or leave in clear, and must not, are not dropped.";
     SETTING = "setting-refused", Medium, AT_ONCE:
         "A setting of the kernel is not as services need it, and cannot be changed.";
+    NOTES = "notes-unwritten", Medium, LATER:
+        "Notes below /run cannot be written: a crash would leave settings changed.";
     DISPUTED = "address-disputed", Medium, AT_ONCE:
         "Another node of the MANET has an address of this node too, or somebody forges it.";
     UPLINK = "uplink-down", Medium, AT_ONCE:

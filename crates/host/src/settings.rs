@@ -30,7 +30,7 @@ const OURS: [&str; 4] = ["0", "1", "2", "0"];
 const LONGEST: u64 = 1 << 20;
 
 /// All settings changed by this process.
-static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new() });
+static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new(), unwritten: None });
 
 /// Changed settings, each with its value before.
 #[derive(Debug, Default)]
@@ -111,8 +111,10 @@ impl Settings {
     }
 }
 
-/// Writes the file of changed settings anew if somebody has removed it: a crash would leave settings changed.
-pub fn keep_file() {
+/// Writes the file of changed settings anew if somebody has removed it, or if it could not be written; returns a fault as
+/// long as it cannot be.
+#[must_use]
+pub fn keep_file() -> Option<Fault> {
     let mut memory = memory();
     let is_named = memory.file.as_ref().is_some_and(|file| {
         match (file.metadata(), fs::symlink_metadata(place())) {
@@ -120,10 +122,14 @@ pub fn keep_file() {
             _ => false,
         }
     });
-    if !is_named && !memory.all.is_empty() && run::folder().is_dir() {
+    let is_lost = !is_named && !memory.all.is_empty() && run::folder().is_dir();
+    if is_lost {
         memory.file = None;
+    }
+    if is_lost || memory.unwritten.is_some() {
         memory.write();
     }
+    memory.unwritten.as_ref().map(|why| Fault::new(&fault::NOTES, why))
 }
 
 /// Whether a file of settings changed in this network namespace exists.
@@ -261,6 +267,8 @@ struct Memory {
     /// Open while there are changed settings to note.
     file: Option<Flock<File>>,
     all: Vec<Changed>,
+    /// Why the file is not as it should be.
+    unwritten: Option<String>,
 }
 
 impl Memory {
@@ -275,10 +283,16 @@ impl Memory {
     }
 
     fn write(&mut self) {
-        if let Err(error) = self.try_write() {
-            let at = place();
-            warn!(at = %at.display(), %error, "not written: a crash would leave settings changed");
-        }
+        let why = |error| {
+            let (at, folder) = (place(), run::folder());
+            format!(
+                "{} is not written: {error}: a crash would leave settings of this host changed; `df {}` shows whether \
+                 there is room",
+                at.display(),
+                folder.display()
+            )
+        };
+        self.unwritten = self.try_write().err().map(why);
     }
 
     fn try_write(&mut self) -> io::Result<()> {

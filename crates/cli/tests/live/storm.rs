@@ -918,6 +918,32 @@ mod hostile {
 
     #[test]
     #[ignore = "needs root: run by ./test"]
+    fn a_full_disk_below_run_is_a_fault_and_notes_are_written_once_there_is_room() {
+        let mut bed = Bed::for_storm(ROUTING);
+        let full = bed.run_folder().join("full");
+        let has_fault = |bed: &Bed| bed.status()["faults"].to_string().contains("notes-unwritten");
+        let redirects = |bed: &Bed| bed.try_run("sysctl -n net.ipv4.conf.eth1.send_redirects");
+        let kill = |bed: &mut Bed| {
+            let gateway = bed.programs[0];
+            bed.nets.program(gateway).signal(Signal::SIGKILL);
+            bed.nets.program(gateway).finish(SOON);
+            bed.nets.run(&bed.host, &format!("{TRACKWAY} down"));
+            assert_eq!(redirects(bed), "1\n");
+        };
+        // The notes of this one would leave room for the next one's.
+        kill(&mut bed);
+        bed.try_run(&format!("dd if=/dev/zero of={} bs=4k", full.display()));
+        bed.start_again();
+        assert!(wait_until(SOON, || has_fault(&bed)), "{}", bed.status());
+
+        fs::remove_file(&full).unwrap();
+        assert!(wait_until(SOON, || !has_fault(&bed)), "{}", bed.status());
+        assert_eq!(redirects(&bed), "0\n");
+        kill(&mut bed);
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
     fn a_namespace_that_loses_its_name_goes_on_and_ends_cleanly() {
         let mut bed = Bed::new(GRE);
         let gateway = bed.programs[0];

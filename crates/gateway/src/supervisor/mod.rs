@@ -503,6 +503,7 @@ impl Supervisor {
         present.extend(reports.iter_mut().flat_map(|report| std::mem::take(&mut report.faults)));
         present.extend(self.places.faults(&self.config, &self.observer.places()));
         present.extend(self.rounds.iter().flat_map(|rounds| rounds.faults(&self.config)));
+        present.extend(host::settings::keep_file());
         let services = slots().map(Slot::status).collect();
         let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
         for Fault { kind, said, .. } in begun {
@@ -532,7 +533,8 @@ impl Supervisor {
                 }
             }
         }
-        host::settings::keep_file();
+        // The status tells the fault.
+        let _ = host::settings::keep_file();
     }
 
     /// Tells the service manager how the services are, and that their threads work.
