@@ -176,38 +176,56 @@ pub struct Bed {
     variables: String,
 }
 
+/// All that a gateway may change on its host.
+pub const HOST: [&str; 7] = [
+    "ip -d address",
+    "ip -4 route show table all",
+    "ip -6 route show table all",
+    "ip -4 rule",
+    "ip -6 rule",
+    "nft list ruleset",
+    "sysctl -a --pattern ^net.ipv[46].(conf|ip_forward)",
+];
+
 impl Bed {
     pub fn new(service: Service) -> Self {
+        let mut bed = Self::without_gateways(service);
+        bed.start_both();
+        bed
+    }
+
+    fn without_gateways(service: Service) -> Self {
         let mut nets = Namespaces::new();
         let [host, far, aside] = ["h", "f", "a"].map(|name| nets.add(name));
         let keys = ["0.key", "1.key"].map(|name| nets.make_key(name).unwrap());
         let beyond = plug(&nets, [&host, &far], &service);
         nets.address(&far, "lo", &format!("{}/32", service.host));
         nets.run(&far, "sysctl -qw net.ipv4.ip_forward=1");
-        let mut bed = Self {
-            nets,
-            host,
-            far,
-            aside,
-            programs: [0; 2],
-            service,
-            beyond,
-            clock: None,
-            variables: String::new(),
-        };
-        for end in [1, 0] {
+        for end in [0, 1] {
             // A folder that the gateway makes.
-            let own = bed.nets.folder().join(end.to_string());
+            let own = nets.folder().join(end.to_string());
             let config = service.configs[end]
                 .replace("FOLDER", own.to_str().unwrap())
                 .replace("KEY", keys[end].0.to_str().unwrap())
                 .replace("PEER", &keys[1 - end].1);
-            fs::write(bed.file(end), config).unwrap();
-            bed.start(end);
+            fs::write(nets.folder().join(format!("{end}.toml")), config).unwrap();
         }
-        let works = wait_until(SOON, || (service.works)(&bed));
-        assert!(works, "{}: {}\n{}", service.name, bed.status(), bed.nets.printed(bed.programs[0]));
-        bed
+        let (clock, variables) = (None, String::new());
+        Self { nets, host, far, aside, programs: [0; 2], service, beyond, clock, variables }
+    }
+
+    /// Starts both gateways, and waits until the service works.
+    fn start_both(&mut self) {
+        for end in [1, 0] {
+            self.start(end);
+        }
+        self.expect_work();
+    }
+
+    fn expect_work(&self) {
+        let works = wait_until(SOON, || (self.service.works)(self));
+        let printed = self.nets.printed(self.programs[0]);
+        assert!(works, "{}: {}\n{printed}", self.service.name, self.status());
     }
 
     pub fn file(&self, end: usize) -> PathBuf {
@@ -775,6 +793,37 @@ fn routing_is_there_again_or_a_fault_is_named() {
 #[ignore = "needs root: run by ./test"]
 fn routing_on_demand_is_there_again_or_a_fault_is_named() {
     storm(ON_DEMAND);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn after_a_clean_end_and_after_a_crash_and_down_the_host_of_any_service_is_as_before() {
+    for service in SERVICES.into_iter().chain([IP_CLIENT]) {
+        let mut bed = Bed::without_gateways(service);
+        // To be loosened, forbidden or switched on, and given back.
+        bed.try_run("sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+        let host = |bed: &Bed| HOST.map(|command| bed.nets.run(&bed.host, command));
+        let before = host(&bed);
+        let expect_before = |bed: &Bed, when: &str| {
+            let is_as_before = wait_until(SOON, || host(bed) == before);
+            assert!(is_as_before, "{} {when}: {before:#?}, {:#?}", service.name, host(bed));
+        };
+
+        bed.start_both();
+        assert_ne!(host(&bed), before, "{}", service.name);
+        let gateway = bed.programs[0];
+        let (code, printed) = bed.nets.program(gateway).stop();
+        assert_eq!(code, Some(0), "{printed}");
+        expect_before(&bed, "after a clean end");
+
+        bed.start(0);
+        bed.expect_work();
+        let gateway = bed.programs[0];
+        bed.nets.program(gateway).signal(Signal::SIGKILL);
+        bed.nets.program(gateway).finish(SOON);
+        bed.nets.run(&bed.host, &format!("{TRACKWAY} down"));
+        expect_before(&bed, "after a crash and down");
+    }
 }
 
 /// What nobody in their right mind would do.

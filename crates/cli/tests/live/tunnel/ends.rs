@@ -4,6 +4,7 @@ use std::fs;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
+use crate::storm::HOST;
 
 /// A service that cannot start where there is a device of this name.
 const GRE: &str = "[[gre]]\nlocal = \"10.9.1.1\"\nremote = \"10.9.1.9\"\nto = [\"10.99.0.0/16\"]\n";
@@ -16,17 +17,6 @@ impl Net {
         self.claimed(0).matches("unreachable").count()
     }
 }
-
-/// All that a gateway may change on its host.
-const HOST: [&str; 7] = [
-    "ip -d address",
-    "ip -4 route show table all",
-    "ip -6 route show table all",
-    "ip -4 rule",
-    "ip -6 rule",
-    "nft list ruleset",
-    "sysctl -a --pattern ^net.ipv[46].(conf|ip_forward)",
-];
 
 #[test]
 #[ignore = "needs root: run by ./test"]
