@@ -306,4 +306,18 @@ mod tests {
         assert_eq!(newest, Some(low16(99_999)));
         assert!(finished.get(Time::ZERO, (SOURCE, low16(99_999 - 1_999))).is_some());
     }
+
+    #[test]
+    fn a_transfer_that_ends_again_takes_no_second_place() {
+        let mut finished = finished();
+        let other = Remembered { source: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), ..known(1) };
+        finished.insert(Time::ZERO, other);
+
+        for _ in 0..10 {
+            assert_eq!(finished.insert(Time::ZERO, known(7)), []);
+        }
+
+        assert_eq!(finished.len(), 2);
+        assert_eq!(finished.newest.get(&SOURCE).map(|(_, count)| *count), Some(1));
+    }
 }

@@ -1129,3 +1129,21 @@ impl Destination {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn what_a_destination_has_without_a_gap_is_below_what_it_lacks() {
+        let mut destination = Destination::new(Ipv4Addr::LOCALHOST.into());
+        destination.above.extend([1, 2, 4]);
+
+        destination.advance();
+
+        assert_eq!((destination.low, destination.above.len()), (3, 1));
+        assert_eq!([2, 3, 4, 5].map(|it| destination.lacks(it)), [false, true, false, true]);
+    }
+}

@@ -489,4 +489,54 @@ mod tests {
         (0..10).for_each(|_| peer.punish(5));
         assert_eq!(peer.credit(), 5);
     }
+
+    #[test]
+    fn a_destination_falls_silent_once() {
+        let mut peers = one();
+        assert_eq!([(); 2].map(|()| peers.silence(address(1))), [true, false]);
+        assert!(peers.is_silent(address(1)) && !peers.silence(address(2)));
+    }
+
+    #[test]
+    fn what_a_timeout_has_grown_to_is_forgotten_by_a_measurement_or_a_rest() {
+        let mut peers = one();
+        let timeout = |peers: &Peers| peers.timeout(address(1), 0, false).as_secs();
+        let grow = |peers: &mut Peers, now| {
+            peers.get_mut(address(1)).unwrap().back_off(now, 1);
+            timeout(peers)
+        };
+        peers.measure(at(0.0), address(1), (Duration::from_secs(1), 0));
+        assert_eq!(timeout(&peers), 3);
+        assert_eq!([(); 2].map(|()| grow(&mut peers, at(1.0))), [6, 12]);
+        // The deviation is smaller by a quarter.
+        peers.measure(at(1.0), address(1), (Duration::from_secs(1), 0));
+        assert_eq!(timeout(&peers), 2);
+
+        grow(&mut peers, at(2.0));
+        peers.begin(at(100.0), address(1));
+        assert_eq!(timeout(&peers), 5, "another transfer is under way");
+        (0..2).for_each(|_| peers.end(at(100.0), address(1)));
+        peers.begin(at(11.0), address(1));
+        assert_eq!(timeout(&peers), 5, "too soon");
+        peers.end(at(11.0), address(1));
+        peers.begin(at(12.1), address(1));
+        assert_eq!(timeout(&peers), 2);
+    }
+
+    #[test]
+    fn no_timeout_is_longer_than_the_longest() {
+        for (name, profile) in Profile::NAMES {
+            let config = Config::of(profile);
+            let mut peers = Peers::new(&config);
+            peers.begin(Time::ZERO, address(1));
+            peers.measure(Time::ZERO, address(1), (Duration::from_secs(50), 0));
+            for _ in 0..20 {
+                peers.get_mut(address(1)).unwrap().back_off(Time::ZERO, 1);
+            }
+
+            let timeout = peers.timeout(address(1), 100, false);
+
+            assert!(timeout <= config.times.most_timeout, "{name}: {timeout:?}");
+        }
+    }
 }

@@ -139,3 +139,35 @@ impl Queue {
         self.octets
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ports, Resume};
+
+    #[test]
+    fn parts_of_a_message_are_found_by_its_number_and_those_sent_in_part_are_counted() {
+        let mut queue = Queue::default();
+        let to = To::Single(IpAddr::from([10, 0, 0, 1]));
+        let message = Message { ports: Ports::default(), data: [7; 10].into() };
+        let mut push = |precedence, id, order, is_begun: bool| {
+            let resume = is_begun.then_some(Resume { serial: 7, segment: 10 });
+            let precedence = Precedence::new(precedence);
+            let options = Options { precedence, resume, ..Options::default() };
+            let turn = Turn::new(precedence, order);
+            let (id, message, to) = (MessageId(id), message.clone(), to.clone());
+            queue.push(turn, Waiting { id, message, to, options, expires: None, parked: None });
+            turn
+        };
+        let first = [push(3, 10, 10, true), push(3, 10, 11, false)];
+        let second = [push(1, 12, 12, true)];
+        push(3, 13, 13, false);
+
+        assert_eq!(queue.of(MessageId(10)), first);
+        assert_eq!(queue.of(MessageId(12)), second);
+        assert_eq!((queue.len(), queue.begun(), queue.octets()), (4, 2, 40));
+        queue.remove(first[0]);
+        queue.remove(first[1]);
+        assert_eq!((queue.len(), queue.begun(), queue.octets()), (2, 1, 20));
+    }
+}

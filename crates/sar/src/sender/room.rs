@@ -62,3 +62,39 @@ impl Room {
         self.octets = (self.octets / 2).max(self.least);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_the_round_trips_within_its_bounds() {
+        let mut config = Config::default();
+        (config.flow.queue, config.flow.most_queue) = (8_000, 20_000);
+        let mut room = Room::new(&config);
+        let ms = Duration::from_millis;
+        let mut now = Time::ZERO;
+        let mut trip = |room: &mut Room, took, load| {
+            room.handle_trip(now, Trip { took, shortest: ms(200) }, load, 5_000);
+            now += ms(10);
+            room.octets()
+        };
+
+        assert_eq!(trip(&mut room, ms(210), 3_000), 8_000, "it was not used");
+        assert_eq!([(); 3].map(|()| trip(&mut room, ms(250), 8_000)), [13_000, 18_000, 18_000]);
+        assert_eq!(trip(&mut room, ms(250), 10_000), 20_000);
+        assert_eq!(trip(&mut room, ms(290), 20_000), 20_000, "neither short nor long");
+        // By an eighth, once in the round trip.
+        assert_eq!([(); 3].map(|()| trip(&mut room, ms(320), 20_000)), [17_500; 3]);
+        for _ in 0..1_000 {
+            trip(&mut room, ms(320), 20_000);
+        }
+        assert_eq!(room.octets(), 8_000);
+
+        room.handle_silence();
+        assert_eq!(room.octets(), 8_000);
+        (0..3).for_each(|_| _ = trip(&mut room, ms(200), 20_000));
+        room.handle_silence();
+        assert_eq!(room.octets(), 10_000);
+    }
+}

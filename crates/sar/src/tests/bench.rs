@@ -9,7 +9,7 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use harness::keeps_time;
 
-use crate::stats::Sent;
+use crate::stats::{Sent, Stats};
 use crate::wire::{Body, Pdu};
 use crate::{
     Arrival, Config, Delivered, Event, Message, MessageId, Options, Outcome, Ports, Resume, Sar,
@@ -134,8 +134,10 @@ impl Net {
             && entry.key().0 <= self.now
         {
             let (to, arrival, octets) = entry.remove();
+            let before = self.nodes[to].stats();
             let read = self.nodes[to].handle_datagram(self.now, arrival, &octets);
             read.expect("what a node sends can be read");
+            assert_counted(&before, &self.nodes[to].stats(), &octets);
         }
         self.exchange();
     }
@@ -234,6 +236,28 @@ impl Net {
         let mine = self.story.iter().filter(|line| line.contains(&from));
         mine.filter_map(|line| line.split_once(' ').map(|(_, what)| what.to_owned())).collect()
     }
+}
+
+/// A datagram that arrived is counted once, as what it is.
+fn assert_counted(before: &Stats, after: &Stats, octets: &[u8]) {
+    let kinds = |it: &Stats| {
+        let (received, answered) = (&it.received, &it.answered);
+        let asked = [received.segments, received.repairs, received.requests];
+        (asked, [answered.partial, answered.complete])
+    };
+    let more = |of: fn(&([u64; 3], [u64; 2])) -> u64| of(&kinds(after)) - of(&kinds(before));
+    let [segments, repairs, requests] =
+        [more(|it| it.0[0]), more(|it| it.0[1]), more(|it| it.0[2])];
+    let [partial, complete] = [more(|it| it.1[0]), more(|it| it.1[1])];
+    let expected = match Pdu::parse(octets).expect("it was read").body {
+        Body::Data { .. } => [1, 0, 0, 0, 0],
+        Body::Repair { .. } => [0, 1, 0, 0, 0],
+        Body::AckRequest { .. } => [0, 0, 1, 0, 0],
+        Body::Partial { .. } => [0, 0, 0, 1, 0],
+        Body::Complete { .. } => [0, 0, 0, 0, 1],
+        Body::AbortConfirm { .. } | Body::AbortRequest { .. } => [0; 5],
+    };
+    assert_eq!([segments, repairs, requests, partial, complete], expected, "{after:?}");
 }
 
 /// Datagrams of all kinds that were counted.

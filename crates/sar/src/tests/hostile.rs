@@ -6,7 +6,7 @@ use base::time::Time;
 
 use super::bench::{Net, PORTS, address, message, rng};
 use crate::wire::{Body, Cover, MaskBuffer, Pdu, Place};
-use crate::{Arrival, Config, Event, NotTaken, Options, Outcome, Ports, Precedence, Sar};
+use crate::{Arrival, Config, Event, NotTaken, Options, Outcome, Ports, Precedence, Profile, Sar};
 
 const NOW: Time = Time::ZERO;
 
@@ -49,6 +49,8 @@ fn only_a_destination_with_the_right_ports_is_believed_about_what_was_sent() {
     tell(&mut node, 2, PORTS.swapped(), 100, complete);
     tell(&mut node, 1, Ports { source: 9, ..PORTS }, 100, complete);
     tell(&mut node, 1, PORTS.swapped(), 101, complete);
+    let mask = MaskBuffer::new(2);
+    tell(&mut node, 2, PORTS.swapped(), 100, Body::Partial { is_final: true, mask: mask.mask() });
     // Segments are missing that were never sent, or are there.
     tell(&mut node, 1, PORTS.swapped(), 100, complete);
     let mut mask = MaskBuffer::new(2);
@@ -61,7 +63,7 @@ fn only_a_destination_with_the_right_ports_is_believed_about_what_was_sent() {
 
     assert_eq!(outcomes(&mut node), 0);
     let answered = node.stats().answered;
-    assert_eq!((answered.forged, answered.unknown), (6, 1), "{answered:?}");
+    assert_eq!((answered.forged, answered.unknown), (7, 1), "{answered:?}");
 }
 
 #[test]
@@ -242,7 +244,7 @@ fn an_abort_that_was_made_up_costs_what_had_come_and_not_the_message() {
     tell(&mut node, 3, PORTS, 1, data(1, 2, false));
 
     tell(&mut node, 3, PORTS, 1, Body::AbortRequest { polls: false });
-    assert_eq!(node.stats().levels.reassemblies, 0);
+    assert_eq!((node.stats().levels.reassemblies, node.stats().received.aborts), (0, 1));
     (1..=2).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 2, false)));
 
     assert_eq!(node.stats().received.messages, 1);
@@ -326,12 +328,15 @@ fn who_has_sent_a_message_is_answered_while_strangers_flood() {
     }
     sent(&mut node);
 
-    let mut answered = |from| {
-        tell(&mut node, from, PORTS, 5_000, Body::AckRequest { last_sent: 3 });
+    let mut answered = |from, body| {
+        tell(&mut node, from, PORTS, 5_000, body);
         sent(&mut node) == 1
     };
 
-    assert_eq!([1, 2].map(&mut answered), [true, false]);
+    let ask = Body::AckRequest { last_sent: 3 };
+    assert_eq!([1, 2].map(|from| answered(from, ask)), [true, false]);
+    let abort = Body::AbortRequest { polls: true };
+    assert_eq!([1, 2].map(|from| answered(from, abort)), [true, false]);
 }
 
 #[test]
@@ -415,5 +420,144 @@ fn an_abort_of_a_destination_is_counted() {
 
     tell(&mut node, 1, PORTS.swapped(), 100, Body::AbortRequest { polls: false });
 
-    assert_eq!((node.stats().answered.aborts, node.stats().messages.aborted), (1, 1));
+    let stats = node.stats();
+    assert_eq!((stats.answered.aborts, stats.messages.aborted), (1, 1));
+    assert_eq!((stats.levels.transfers, stats.levels.in_flight), (0, 0));
+}
+
+#[test]
+fn who_has_acknowledged_is_known_and_answered_while_strangers_flood() {
+    let mut node = node(Config::default());
+    node.submit(NOW, &message(40), &[address(1), address(2)], Options::default()).unwrap();
+    assert_eq!((sent(&mut node), node.stats().levels.peers), (2, 2));
+    assert!(!node.has_answered(address(1)));
+    tell(&mut node, 1, PORTS.swapped(), 100, Body::Complete { is_final: true });
+    assert_eq!([1, 2].map(|it| node.has_answered(address(it))), [true, false]);
+    for serial in 0..1_000 {
+        tell(&mut node, 3, PORTS, serial, Body::AbortRequest { polls: true });
+    }
+    sent(&mut node);
+
+    let answered = [1, 2].map(|from| {
+        tell(&mut node, from, PORTS, 5_000, Body::AbortRequest { polls: true });
+        sent(&mut node)
+    });
+
+    assert_eq!(answered, [1, 0]);
+}
+
+#[test]
+fn one_segment_that_is_too_long_is_counted_and_not_delivered() {
+    let mut config = Config::default();
+    config.limits.message = 99;
+    let mut node = node(config);
+
+    tell(&mut node, 3, PORTS, 1, data(1, 1, true));
+
+    let received = node.stats().received;
+    assert_eq!((received.messages, received.too_large), (0, 1));
+}
+
+#[test]
+fn a_repair_of_a_message_that_would_be_too_long_is_odd() {
+    let mut config = Config { coding: true, ..Config::default() };
+    config.limits.message = 500;
+    let mut node = node(config);
+    let last = Place::new(10, 10).unwrap();
+    let end = Body::Data { is_acknowledged: true, polls: false, place: last, data: &[7; 10] };
+    tell(&mut node, 1, PORTS, 1, end);
+
+    let cover = Cover { first: Place::new(1, 10).unwrap(), span: 10, number: 0, tail: 10 };
+    tell(&mut node, 1, PORTS, 1, Body::Repair { polls: false, cover, symbol: &[7; 100] });
+
+    assert_eq!(node.stats().received.odd, 1);
+}
+
+#[test]
+fn a_repair_of_a_message_that_has_arrived_is_answered_by_that() {
+    let mut node = node(Config { coding: true, ..Config::default() });
+    (1..=2).for_each(|number| tell(&mut node, 1, PORTS, 1, data(number, 2, false)));
+    sent(&mut node);
+
+    let cover = Cover { first: Place::new(1, 2).unwrap(), span: 2, number: 0, tail: 100 };
+    tell(&mut node, 1, PORTS, 1, Body::Repair { polls: true, cover, symbol: &[7; 100] });
+
+    let mut out = Vec::new();
+    assert!(node.poll_transmit(NOW, &mut out).is_some());
+    assert_eq!(Pdu::parse(&out).unwrap().body, Body::Complete { is_final: true });
+}
+
+#[test]
+fn repairs_that_wait_count_against_the_room_for_reassembly() {
+    let mut node = node(Config { coding: true, ..Config::default() });
+    tell(&mut node, 1, PORTS, 1, data(1, 8, false));
+    let octets = |node: &Sar| node.stats().levels.reassembly_octets;
+    let before = octets(&node);
+
+    for number in 0..3 {
+        let cover = Cover { first: Place::new(1, 8).unwrap(), span: 8, number, tail: 100 };
+        let symbol = [7 + number.to_le_bytes()[0]; 100];
+        tell(&mut node, 1, PORTS, 1, Body::Repair { polls: false, cover, symbol: &symbol });
+    }
+
+    assert!(octets(&node) >= before + 300, "{} before, {} now", before, octets(&node));
+}
+
+#[test]
+fn a_driver_is_told_which_transfers_are_known_no_more() {
+    let mut config = Config::default();
+    config.limits.remembered = 3;
+    let mut node = node(config);
+    (1..=5).for_each(|serial| tell(&mut node, 3, PORTS, serial, data(1, 1, false)));
+
+    let events = std::iter::from_fn(|| node.poll_event());
+    let forgotten: Vec<u16> = events
+        .filter_map(|event| match event {
+            Event::Forgotten { serial, .. } => Some(serial),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((forgotten, node.stats().received.forgotten), (vec![1, 2], 2));
+}
+
+/// By the standard's profiles a transfer begins with its first segment, and one that is given up is aborted.
+#[test]
+fn by_the_standards_profiles_who_comes_in_the_middle_or_stays_away_is_sent_an_abort() {
+    for profile in [Profile::Basic, Profile::Enhanced] {
+        let mut node = node(Config::of(profile));
+        let aborts = |node: &mut Sar, now| {
+            let mut out = Vec::new();
+            let mut count = 0;
+            while node.poll_transmit(now, &mut out).is_some() {
+                let body = Pdu::parse(&out).unwrap().body;
+                count += u32::from(body == Body::AbortRequest { polls: false });
+            }
+            count
+        };
+        tell(&mut node, 3, PORTS, 1, data(2, 3, true));
+        assert_eq!((aborts(&mut node, NOW), node.stats().received.stray), (1, 1));
+
+        tell(&mut node, 3, PORTS, 2, data(1, 3, false));
+        let mut count = 0;
+        while let Some(due) = node.next_timeout() {
+            node.handle_timeout(due);
+            count += aborts(&mut node, due);
+        }
+        assert_eq!((count, node.stats().received.given_up), (1, 1));
+    }
+}
+
+/// RSCT.
+#[test]
+fn by_enhanced_each_second_segment_is_answered_unasked() {
+    let mut node = node(Config::of(Profile::Enhanced));
+
+    let answers: Vec<usize> = (1..=6)
+        .map(|number| {
+            tell(&mut node, 3, PORTS, 1, data(number, 9, false));
+            sent(&mut node)
+        })
+        .collect();
+
+    assert_eq!(answers, [0, 1, 0, 1, 0, 1]);
 }

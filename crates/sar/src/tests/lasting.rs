@@ -336,3 +336,38 @@ fn a_group_is_sent_what_its_silent_members_get_later() {
     // To the one that is left, so to it alone.
     assert_eq!(net.said_by(0)[before..][0], "0>1 data 1/1 P");
 }
+
+#[test]
+fn who_falls_silent_holds_up_no_transfer_to_others() {
+    let (net, cut) = net(3);
+    // The second message takes 100 s.
+    let mut net = net.with_rate(500.0);
+    let ids = [1, 2].map(|node| net.send(if node == 1 { 300 } else { 50_000 }, &[node], DAY));
+    cut_off(&cut, &[1]);
+
+    net.run(SECOND * 300);
+
+    assert_eq!(net.nodes[0].silent().collect::<Vec<_>>(), [address(1)]);
+    assert_eq!((net.fates(ids[0]), net.fates(ids[1])), (vec![], vec![(2, Outcome::Delivered)]));
+}
+
+#[test]
+fn all_groups_that_wait_for_a_destination_go_on_when_it_answers_one() {
+    let (mut net, cut) = net(3);
+    cut_off(&cut, &[2]);
+    let options = Options { via: Some(GROUP), ..DAY };
+    let ids = [300, 2_000, 400].map(|octets| net.send(octets, &[1, 2], options));
+    net.run(SECOND * 1_000);
+    cut_off(&cut, &[]);
+
+    while net.outcomes.len() < 4 {
+        let due = net.next().expect("it is asked now and then");
+        net.step(due);
+    }
+    let first = net.now.since(Time::ZERO);
+    net.run(first + SECOND * 10);
+
+    for id in ids {
+        assert_eq!(net.fates(id).len(), 2, "{:?}", net.story);
+    }
+}
