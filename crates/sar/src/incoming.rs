@@ -129,11 +129,6 @@ impl Incoming {
         self.unanswered >= most
     }
 
-    /// An answer is scheduled.
-    pub fn handle_answer(&mut self) {
-        self.unanswered = 0;
-    }
-
     /// An unsolicited partial acknowledgement is scheduled.
     pub fn handle_report(&mut self) {
         self.unsolicited += 1;

@@ -301,7 +301,6 @@ impl Receiver {
         }
         let unasked = self.config.flow.unasked;
         if polls || is_acknowledged && unasked > 0 && incoming.has_unanswered(unasked) {
-            incoming.handle_answer();
             reply.schedule(Say::Partial, polls);
         }
         let due = incoming.deadline(&self.config);

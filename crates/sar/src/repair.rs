@@ -72,3 +72,19 @@ impl Solver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Place;
+
+    #[test]
+    fn each_transfer_and_each_repair_has_factors_of_its_own() {
+        let cover = |number| Cover { first: Place::new(1, 9).unwrap(), span: 9, number, tail: 1 };
+        let of = |serial, number| factors(serial, &cover(number)).collect::<Vec<_>>();
+
+        assert_ne!(of(1, 0), of(2, 0));
+        assert_ne!(of(1, 0), of(1, 1));
+        assert_eq!(of(1, 0).len(), 9);
+    }
+}

@@ -138,6 +138,9 @@ fn those_whose_answers_are_missing_are_asked_three_at_a_time() {
     let at_once = asks.chunk_by(|a, b| a == b).map(<[&str]>::len).max();
     assert_eq!(at_once, Some(3), "{:?}", net.story);
     assert_eq!(net.nodes[0].stats().sent.again, 0, "all have it");
+    // Whoever was asked alone, once, has told how far it is.
+    let known = (1..=RECEIVERS).filter(|node| net.nodes[0].has_answered(address(*node))).count();
+    assert_eq!(known, RECEIVERS - 1);
 }
 
 #[test]
@@ -155,4 +158,15 @@ fn a_repair_serves_those_that_lost_the_last_segment_too() {
     assert!(net.fates(id).iter().all(|it| it.1 == Outcome::Delivered), "{:?}", net.story);
     let sent = net.nodes[0].stats().sent;
     assert_eq!((sent.again, sent.repairs), (0, 1), "{:?}", net.story);
+}
+
+/// Each of them sends an answer of its own.
+#[test]
+fn a_group_of_four_has_four_times_as_much_under_way() {
+    let mut net = Net::new(5, Config::default());
+
+    net.send(20 * 496, &[1, 2, 3, 4], Options { via: Some(GROUP), ..Options::default() });
+    net.run(Duration::from_millis(500));
+
+    assert_eq!(net.nodes[0].stats().sent.segments, 20);
 }

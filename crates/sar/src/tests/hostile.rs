@@ -368,7 +368,7 @@ fn questions_pay_for_answers_too() {
         (mask.highest_arrived(), out.len())
     };
 
-    // Each answer has 20 octets, and each question 12: what the segments have paid lasts for 800 of them.
+    // Each question pays 12 octets, and its answer costs 20: so the octets of the segments last for 800 questions.
     let received = 59 * 112;
     let whole = (0..2_000).take_while(|_| ask(&mut node).0 == 60).count();
     assert!((received / 8 - 10..=received / 8 + 10).contains(&whole), "{whole}");
@@ -560,4 +560,55 @@ fn by_enhanced_each_second_segment_is_answered_unasked() {
         .collect();
 
     assert_eq!(answers, [0, 1, 0, 1, 0, 1]);
+}
+
+#[test]
+fn a_source_that_floods_costs_another_neither_its_transfers_nor_its_answers() {
+    let mut config = Config::default();
+    (config.limits.answers, config.limits.reassemblies) = (80, 64);
+    (config.limits.message, config.limits.reassembly_octets) = (2_000, 64_000);
+    let mut node = node(config);
+    let flood = |node: &mut Sar| {
+        for serial in 0..300 {
+            tell(node, 3, PORTS, serial, data(1, 9, true));
+            (2..=serial % 9).for_each(|number| tell(node, 3, PORTS, serial, data(number, 9, true)));
+        }
+    };
+    flood(&mut node);
+    tell(&mut node, 1, PORTS, 1, data(1, 3, false));
+    (1..=2).for_each(|number| tell(&mut node, 1, PORTS, 2, data(number, 3, true)));
+    flood(&mut node);
+
+    let mut out = Vec::new();
+    let to = std::iter::from_fn(|| node.poll_transmit(NOW, &mut out).map(|it| it.to));
+    assert_eq!(to.filter(|to| *to == address(1)).count(), 1, "the answer about the second");
+    (2..=3).for_each(|number| tell(&mut node, 1, PORTS, 1, data(number, 3, false)));
+    tell(&mut node, 1, PORTS, 2, data(3, 3, false));
+    assert_eq!(node.stats().received.messages, 2, "{:?}", node.stats().received);
+}
+
+#[test]
+fn a_destination_of_cancelled_messages_is_forgotten_as_others_are() {
+    let mut config = Config::default();
+    config.limits.peers = 1;
+    let mut node = node(config);
+    let submit = |node: &mut Sar, to| {
+        node.submit(NOW, &message(40), &[address(to)], Options::default()).unwrap()
+    };
+    let ids: Vec<_> = (0..20).map(|_| submit(&mut node, 1)).collect();
+    assert_eq!(node.stats().levels.waiting, 12, "a stranger has eight at a time");
+    ids.into_iter().for_each(|id| assert_eq!(node.cancel(NOW, id), 1));
+
+    submit(&mut node, 2);
+
+    assert_eq!(node.stats().levels.peers, 1);
+}
+
+#[test]
+fn without_coding_repairs_are_useless() {
+    let mut node = node(Config::default());
+    let cover = Cover { first: Place::new(1, 8).unwrap(), span: 8, number: 0, tail: 100 };
+    tell(&mut node, 1, PORTS, 1, Body::Repair { polls: true, cover, symbol: &[7; 100] });
+
+    assert_eq!((node.stats().received.repairs_useless, sent(&mut node)), (1, 0));
 }

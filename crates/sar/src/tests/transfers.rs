@@ -428,3 +428,33 @@ fn a_number_rests_for_as_long_as_its_segments_may_be_under_way() {
 
     assert_eq!(now.since(Time::ZERO), config.times.round_trip * 10);
 }
+
+/// Once a round trip is known, twice that and a little is waited for an answer.
+#[test]
+fn basic_waits_for_no_longer_than_round_trips_explain() {
+    let mut count = 0;
+    let mut net = Net::new(2, Config::of(Profile::Basic)).with_air(move |from, _, _| {
+        // Answers after the third are lost once.
+        count += u32::from(from == 1);
+        if from == 1 && count == 4 { Fate::Lost } else { Fate::Arrives }
+    });
+
+    net.send(30 * 496, &[1], Options::default());
+    while net.outcomes.is_empty() {
+        let due = net.next().expect("there is more to come");
+        net.step(due);
+    }
+
+    let took = net.now.since(Time::ZERO);
+    assert!(took < SECOND * 30, "{took:?} {:?}", net.story);
+}
+
+#[test]
+fn by_enhanced_the_fourth_segment_under_way_asks() {
+    let mut net = Net::new(2, Config::of(Profile::Enhanced));
+
+    net.send(9 * 496, &[1], Options::default());
+    net.run(Duration::from_millis(500));
+
+    assert_eq!(net.said_by(0)[3..5], ["0>1 data 4/9 P", "0>1 data 5/9"]);
+}
