@@ -222,8 +222,8 @@ impl Fence {
         let mut orders = Vec::new();
         let mut forgotten = 0;
         if let Some(seal) = &seal {
-            let is_same = self.content.as_ref() == Some(&content);
-            if is_same {
+            // The wall has a chain of its own.
+            if content.carried.is_some() && self.content.as_ref() == Some(&content) {
                 orders.push(format!("flush chain {FAMILY} {table} {}", beside::CHAIN));
             } else {
                 orders.push(format!("flush table {FAMILY} {table}"));
