@@ -10,7 +10,7 @@ use base::ip::{Header, Spec, protocol, rewrite_v4_checksum};
 use serde_json::Value;
 
 use super::{Net, SOON, TRACKWAY, ip_client};
-use crate::namespaces::wait_until;
+use crate::namespaces::{undisturbed, wait_until};
 
 const RULES: &str = r#"
 [[rule]]
@@ -216,7 +216,7 @@ fn error_of_udp(net: &Net, to: &str, patience: Duration) -> ErrorKind {
     let socket = udp(net, to);
     socket.send(b"hello").unwrap();
     socket.set_read_timeout(Some(patience)).unwrap();
-    socket.recv(&mut [0; 9]).unwrap_err().kind()
+    undisturbed(|| socket.recv(&mut [0; 9])).unwrap_err().kind()
 }
 
 fn error_of_tcp(net: &Net, to: &str) -> ErrorKind {

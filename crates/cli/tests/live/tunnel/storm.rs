@@ -12,7 +12,7 @@ use base::rng::Rng;
 use nix::sys::signal::Signal;
 
 use super::{Net, SOON, TRACKWAY};
-use crate::namespaces::wait_until;
+use crate::namespaces::{undisturbed, wait_until};
 
 /// Actions of a sequence.
 const ACTIONS: usize = 20;
@@ -236,7 +236,9 @@ mod timed {
                     // A message each time: a header of 16 octets, and `struct rtmsg` in those about routes.
                     let mut message = vec![0; 1 << 16];
                     loop {
-                        recv(socket.as_raw_fd(), &mut message, MsgFlags::empty()).unwrap();
+                        let mut heard =
+                            || recv(socket.as_raw_fd(), &mut message, MsgFlags::empty());
+                        undisturbed(|| Ok(heard()?)).unwrap();
                         let now = Instant::now();
                         match u16::from_ne_bytes([message[4], message[5]]) {
                             libc::RTM_DELADDR => drop(gone.get_or_insert(now)),
