@@ -13,7 +13,6 @@ use nix::libc;
 use crate::links::{self, DeviceState};
 use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::{Mark, Numbers};
-use crate::others::Chosen;
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub const MARK: Mark = Mark(0x776c);
@@ -298,14 +297,6 @@ impl Entry {
             }
             Rule::Unmarked(_) => with_mark(request, MARK.value(), u32::MAX),
             Rule::Marked { mark, mask, .. } => with_mark(request, mark, mask),
-        }
-    }
-
-    /// The route or rule in a message of the kernel, if it belongs to this service.
-    pub(crate) fn parse(owner: Owner, message: Message<'_>) -> Option<Self> {
-        match Found::parse(message) {
-            Some(route) => route.entry(owner),
-            None => Chosen::parse(message)?.entry(owner),
         }
     }
 }

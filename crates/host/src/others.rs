@@ -11,7 +11,7 @@ use nix::net::if_::if_nametoindex;
 
 use crate::entry::{
     Entry, FIB_RULE_INVERT, FIXED, FRA_FWMARK, FRA_FWMASK, FRA_PRIORITY, FRA_PROTOCOL,
-    FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, Owner, Rule, Table, everything, family, is_v6,
+    FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, Found, Owner, Rule, Table, everything, family, is_v6,
 };
 use crate::links;
 use crate::netlink::{self, Kernel, Message, Request};
@@ -105,6 +105,14 @@ pub(crate) fn rules(netlink: &mut Kernel, is_v6: bool) -> io::Result<Vec<Chosen>
     fixed[0] = family(is_v6);
     let request = Request::dump(libc::RTM_GETRULE, &fixed);
     netlink.dump(&request, |message, found| found.extend(Chosen::parse(message)))
+}
+
+/// The route or rule in a message of the kernel, if it belongs to this service.
+pub(crate) fn entry_of(owner: Owner, message: Message<'_>) -> Option<Entry> {
+    match Found::parse(message) {
+        Some(route) => route.entry(owner),
+        None => Chosen::parse(message)?.entry(owner),
+    }
 }
 
 impl Chosen {

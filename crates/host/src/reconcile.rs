@@ -479,7 +479,7 @@ impl Reconciler {
     /// Whether the kernel reports the loss of an entry of ours.
     fn is_concerned(&self, message: Message<'_>) -> bool {
         let is_gone =
-            || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
+            || others::entry_of(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
         match message.kind {
             libc::RTM_DELRULE => is_gone() || self.has_priority_of(message),
             libc::RTM_NEWRULE => self.has_priority_of(message),
