@@ -518,7 +518,6 @@ impl Outgoing {
         let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
         of_it.for_each(Destination::rouse);
         (self.timing.answer_by, self.timing.resume_at, self.timing.timeouts) = (None, None, 0);
-        self.polls.clear();
         self.alone.clear();
         match self.is_single() && self.has_sent_all() {
             true => self.plan_all(),
@@ -1145,5 +1144,24 @@ mod tests {
 
         assert_eq!((destination.low, destination.above.len()), (3, 1));
         assert_eq!([2, 3, 4, 5].map(|it| destination.lacks(it)), [false, true, false, true]);
+    }
+
+    /// Questions are asked by segments: who does not have the segment has not been asked.
+    #[test]
+    fn an_answer_without_the_segment_that_asked_belongs_to_an_earlier_question() {
+        let poll =
+            |number| Poll { transmission: 1, number, at: Time::ZERO, load: 0, is_clean: true };
+        let is_answered = |number, start, arrived: &[u16]| {
+            let mut mask = crate::wire::MaskBuffer::new(start);
+            arrived.iter().for_each(|it| mask.set(*it));
+            poll(number).is_answered_by(&mask.mask())
+        };
+
+        assert!(is_answered(None, 1, &[]));
+        assert!(is_answered(Some(5), 3, &[4, 5]) && is_answered(Some(5), 6, &[]));
+        assert!(!is_answered(Some(5), 3, &[4]) && !is_answered(Some(5), 5, &[6]));
+        // Whether it has arrived does not fit into the mask.
+        let beyond = 3 + LONGEST_MASK;
+        assert!(is_answered(Some(beyond), 3, &[4]) && !is_answered(Some(beyond - 1), 3, &[4]));
     }
 }

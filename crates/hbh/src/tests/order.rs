@@ -398,6 +398,8 @@ fn a_connection_in_use_is_remembered() {
         while node.answer().is_some() {}
     }
     node.restored();
+    // What was not used for long is forgotten meanwhile.
+    node.wait(Duration::from_secs(20));
 
     node.bring(&segment(200, 100, 0));
 

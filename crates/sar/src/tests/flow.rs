@@ -320,3 +320,31 @@ fn a_transfer_with_more_under_way_than_there_is_room_for_asks_instead_of_waiting
     assert_eq!(last.to, address(1));
     assert_eq!(node.stats().sent.requests, asked + 1, "{:?}", node.stats().levels);
 }
+
+#[test]
+fn all_of_the_queue_may_be_used() {
+    let mut config = Config::default();
+    // Three quarters of it are four datagrams of 508 octets.
+    (config.flow.queue, config.flow.most_queue) = (2_709, 2_709);
+    let mut net = Net::new(2, config);
+
+    net.send(20 * 496, &[1], Options::default());
+    net.run(Duration::from_millis(500));
+
+    assert_eq!(net.nodes[0].stats().levels.in_flight, 4 * 508);
+}
+
+/// A stranger has eight transfers at a time.
+#[test]
+fn more_messages_start_as_soon_as_a_destination_has_answered() {
+    let mut net = Net::new(2, Config::default());
+    for _ in 0..20 {
+        net.send(20_000, &[1], Options::default());
+    }
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.started.len(), 8);
+
+    net.run(Duration::from_millis(2_500));
+
+    assert_eq!((net.started.len(), net.outcomes.len()), (20, 0));
+}

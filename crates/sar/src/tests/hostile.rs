@@ -597,7 +597,7 @@ fn a_destination_of_cancelled_messages_is_forgotten_as_others_are() {
     };
     let ids: Vec<_> = (0..20).map(|_| submit(&mut node, 1)).collect();
     assert_eq!(node.stats().levels.waiting, 12, "a stranger has eight at a time");
-    ids.into_iter().for_each(|id| assert_eq!(node.cancel(NOW, id), 1));
+    ids.into_iter().rev().for_each(|id| assert_eq!(node.cancel(NOW, id), 1));
 
     submit(&mut node, 2);
 
@@ -611,4 +611,25 @@ fn without_coding_repairs_are_useless() {
     tell(&mut node, 1, PORTS, 1, Body::Repair { polls: true, cover, symbol: &[7; 100] });
 
     assert_eq!((node.stats().received.repairs_useless, sent(&mut node)), (1, 0));
+}
+
+#[test]
+fn repairs_pay_for_answers_too() {
+    let mut node = node(Config { coding: true, ..Config::default() });
+    tell(&mut node, 3, PORTS, 1, data(60, 60, false));
+    for number in 0..10 {
+        let cover = Cover { first: Place::new(1, 60).unwrap(), span: 60, number, tail: 100 };
+        tell(&mut node, 3, PORTS, 1, Body::Repair { polls: false, cover, symbol: &[7; 100] });
+    }
+
+    // Each answer costs 8 octets more than its question pays.
+    let mut out = Vec::new();
+    let whole = (0..1_000).take_while(|_| {
+        tell(&mut node, 3, PORTS, 1, Body::AckRequest { last_sent: 60 });
+        assert!(node.poll_transmit(NOW, &mut out).is_some());
+        let body = Pdu::parse(&out).unwrap().body;
+        matches!(body, Body::Partial { mask, .. } if mask.highest_arrived() == 60)
+    });
+    let paid = 112 + 10 * 120;
+    assert!((paid / 8 - 5..=paid / 8 + 5).contains(&whole.count()));
 }
