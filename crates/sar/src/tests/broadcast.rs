@@ -144,20 +144,31 @@ fn those_whose_answers_are_missing_are_asked_three_at_a_time() {
 }
 
 #[test]
-fn a_repair_serves_those_that_lost_the_last_segment_too() {
-    let config = Config { coding: true, ..Config::default() };
-    let mut net = Net::new(3, config).with_air(|_, to, pdu| match pdu.body {
-        Body::Data { place, .. } if (to, place.number()) == (1, 2) => Fate::Lost,
-        Body::Data { place, .. } if (to, place.number()) == (2, 4) => Fate::Lost,
-        _ => Fate::Arrives,
-    });
+fn as_many_repairs_are_sent_as_one_of_a_group_lost_segments_unless_all_lost_the_same() {
+    // What the two lose of four segments; then segments sent again, and repairs.
+    for (lost, again, repairs) in [
+        ([&[2][..], &[4]], 0, 1),
+        ([&[2], &[3, 4]], 0, 2),
+        ([&[2, 3], &[2, 3]], 2, 0),
+        ([&[], &[3]], 1, 0),
+    ] {
+        let config = Config { coding: true, ..Config::default() };
+        let mut has_lost = [false; 5].map(|_| [false; 2]);
+        let mut net = Net::new(3, config).with_air(move |from, to, pdu| match pdu.body {
+            Body::Data { place, .. } if from == 0 && lost[to - 1].contains(&place.number()) => {
+                let before = &mut has_lost[usize::from(place.number())][to - 1];
+                if std::mem::replace(before, true) { Fate::Arrives } else { Fate::Lost }
+            }
+            _ => Fate::Arrives,
+        });
 
-    let id = net.send(4 * 496, &[1, 2], Options { via: Some(GROUP), ..Options::default() });
-    net.run(LONG);
+        let id = net.send(4 * 496, &[1, 2], Options { via: Some(GROUP), ..Options::default() });
+        net.run(LONG);
 
-    assert!(net.fates(id).iter().all(|it| it.1 == Outcome::Delivered), "{:?}", net.story);
-    let sent = net.nodes[0].stats().sent;
-    assert_eq!((sent.again, sent.repairs), (0, 1), "{:?}", net.story);
+        assert!(net.fates(id).iter().all(|it| it.1 == Outcome::Delivered), "{:?}", net.story);
+        let sent = net.nodes[0].stats().sent;
+        assert_eq!((sent.again, sent.repairs), (again, repairs), "{lost:?} {:?}", net.story);
+    }
 }
 
 /// Each of them sends an answer of its own.
