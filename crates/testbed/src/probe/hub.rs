@@ -6,13 +6,14 @@
 //! ```
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use base::ip::Prefix;
 use base::time::Time;
-use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
+use gateway::bearer::{Allow, Server};
 use hf::s5066::Address;
 use hf::s5066::service::{Indication, Outcome};
 use hf::s5066::sis::{self, ClientId, Event};
@@ -35,14 +36,20 @@ pub struct Hub {
 struct Interface(sis::Server);
 
 impl Hub {
-    /// Listens for the clients of both nodes.
+    /// Listens for the clients of both nodes, on whatever host they are.
     ///
     /// # Errors
     /// When an address is taken.
     pub fn bind(at: [SocketAddr; 2]) -> io::Result<Self> {
         let [a, b] = at;
         let node = |address| Interface(sis::Server::new(sis::Config::default(), address));
-        Ok(Self { nodes: NODES.map(node), servers: [Server::bind(a)?, Server::bind(b)?] })
+        let everywhere = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        let everywhere: Vec<_> =
+            everywhere.into_iter().filter_map(|it| Prefix::new(it, 0).ok()).collect();
+        let bind = |at| {
+            Ok::<_, io::Error>(Server::bind(at)?.allowing(Allow::networks(everywhere.clone())))
+        };
+        Ok(Self { nodes: NODES.map(node), servers: [bind(a)?, bind(b)?] })
     }
 
     /// Carries until `stop` is set.

@@ -1,12 +1,20 @@
 //! Tests correct clients on the radio.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
+
+use emulator::namespace::within;
+use testbed::Pair;
+use testbed::probe::hub::Hub;
+use testbed::probe::interface;
 
 use super::sis::{BIND_ACCEPTED, BIND_REJECTED, UNIDATA_CONFIRM};
 use super::{A, B, Net, SOON};
-use crate::namespaces::wait_until;
+use crate::namespaces::{TRACKWAY, wait_until};
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -107,4 +115,24 @@ fn fifty_connections_share_sixteen_access_points() {
     assert!(has_room, "the access point is still in use");
     let summary = net.summary();
     assert_eq!(summary["a"]["connections_accepted"], 50, "{summary}");
+}
+
+/// As in `trackway bench hfpep`, whose far gateway is another host than the nodes.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nodes_without_radios_take_clients_of_another_host() {
+    let pair = Pair::new(TRACKWAY).unwrap();
+    let nodes = [5_066, 5_067].map(|port| SocketAddr::from(([10, 9, 0, 1], port)));
+    let stop = AtomicBool::new(false);
+    let mut hub = within(&pair.ends[0], || Hub::bind(nodes)).unwrap().unwrap();
+
+    let arrived = thread::scope(|scope| {
+        let carried = scope.spawn(|| hub.run(&stop));
+        let arrived = within(&pair.ends[1], || interface::measure(nodes)).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        carried.join().unwrap().unwrap();
+        arrived
+    });
+
+    assert!(arrived.unwrap() > 0.0);
 }
