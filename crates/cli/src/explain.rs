@@ -53,7 +53,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let question = Question::parse(&protocol, &from, &to).map_err(failure::misuse)?;
     let question = Question { interface, dscp, ..question };
     let explanation = match config {
-        Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
+        Some(file) => {
+            let config = Config::read(&file).map_err(failure::misuse)?;
+            if config.hf_pep.is_none() && config.ip_client.is_none() {
+                return Err(failure::misuse(format!(
+                    "{}: rules are for [hfpep] and [ipclient], and the kernel's routes decide for its services: ask the \
+                     gateway that runs it, without --config",
+                    file.display()
+                )));
+            }
+            question.explain(&config)
+        }
         None => match gateway::ask_explanation(control.path(), question.clone()) {
             Err(why) if why.is::<gateway::NoGateway>() => {
                 let _ = failure::report(&why);

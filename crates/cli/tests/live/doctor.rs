@@ -496,6 +496,22 @@ fn a_way_that_is_gone_is_found_for_any_service_and_is_a_fault_while_it_lasts() {
     assert!(wait_until(SOON, || !has_fault(&host)), "{}", host.nets.status(&name));
 }
 
+/// Its routes are missing, and nobody's rule comes before them.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_service_that_waits_for_its_address_is_overruled_by_nobody() {
+    let mut host = Host::new("\"10.2.0.0/16\"");
+    host.run("ip address delete 192.0.2.1/24 dev eth0");
+    host.configure(GRE);
+    let (name, file) = (host.name.clone(), host.nets.folder().join("a.toml"));
+    host.nets.start(&name, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
+
+    let codes = host.codes();
+
+    assert!(codes.iter().any(|code| code == "listen-address-gone"), "{codes:?}");
+    assert!(!codes.iter().any(|code| code == "rule-overruled"), "{codes:?}");
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn what_is_not_judged_is_named_with_its_place() {

@@ -11,6 +11,9 @@ const SECRETS: [&str; 2] = [
     "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
 ];
 
+/// A configuration without rules.
+const HBH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hbh/hbh.toml");
+
 #[test]
 fn a_refused_command_line_says_what_is_allowed() {
     let folder = std::env::temp_dir();
@@ -18,6 +21,10 @@ fn a_refused_command_line_says_what_is_allowed() {
         (&["init", "foo"][..], "'foo'; there are hbh, hf, manet, messages, tunnel\n"),
         (&["bench", "--json", "foo"], "'foo'; there are codec, hbh, "),
         (&["statos"], "'status'"),
+        (
+            &["explain", "icmp", "10.0.0.1", "10.0.0.2", "--config", HBH],
+            "hbh.toml: rules are for [hfpep] and [ipclient], and the kernel's routes decide",
+        ),
         (&["sim", "run", "x.toml", "--seed", "x"], "'--seed <N>': a whole number is expected\n"),
         (
             &["sim", "run", "x", "--seed", "99999999999999999999"],

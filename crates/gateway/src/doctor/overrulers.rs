@@ -12,6 +12,7 @@ use host::fault::{COVERED, OVERRULED};
 use host::links;
 use host::nft::listed;
 use host::others::{Chosen, others_rules};
+use nix::net::if_::if_nametoindex;
 
 use super::{Findings, Needs};
 use crate::linux::routes::{NextHop, Packets, Routes, refusing};
@@ -72,8 +73,9 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) 
             Before::Unknown => {}
         }
     }
-    // Without a gateway there are no routes of ours that rules could come before.
-    if is_running {
+    // Without a gateway and its devices there are no routes of ours that rules could come before.
+    let has_device = |name: &String| if_nametoindex(name.as_str()).is_ok();
+    if is_running && needs.devices.iter().all(has_device) {
         examine_rules(findings, needs, &mut kernel, &mut routes, &free);
     }
 }

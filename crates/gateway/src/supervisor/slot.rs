@@ -17,6 +17,7 @@ use base::time::Time;
 use host::Observer;
 use host::fault::{self, Fault};
 use serde::Serialize;
+use settings::plain::without_numbers;
 use tracing::info;
 
 use super::worker::{Job, Notices, Worker};
@@ -149,7 +150,7 @@ impl Slot {
         }
         self.life = Life::Waiting { until: now + self.patience };
         self.patience = (self.patience * 2).min(LONGEST);
-        let why = Some(format!("{why:#}"));
+        let why = Some(without_numbers(&format!("{why:#}")));
         let is_news = self.why != why;
         self.why = why;
         is_news

@@ -371,7 +371,7 @@ fn the_service_manager_hears_of_start_reload_and_end() {
 fn a_failed_service_is_said_in_one_line_whatever_its_reason() {
     let mut rig = Rig::new("reason", SECOND, &[]);
     let heard = rig.listen(None);
-    let why = anyhow::anyhow!("no\nMAINPID=1");
+    let why = anyhow::anyhow!("no (os error 99)\nMAINPID=1");
     rig.supervisor.slots[1].handle_failure(Time::ZERO, &why);
 
     rig.supervisor.tell_manager(Time::ZERO);
@@ -379,6 +379,7 @@ fn a_failed_service_is_said_in_one_line_whatever_its_reason() {
     let heard: Vec<String> = heard.try_iter().collect();
     assert_eq!(heard.len(), 1, "{heard:?}");
     assert!(heard[0].starts_with("STATUS=second does not run: no"), "{heard:?}");
+    assert!(!heard[0].contains("os error"), "{heard:?}");
     assert!(!heard[0].contains('\n'), "{heard:?}");
     rig.end(false);
 }
