@@ -6,7 +6,7 @@ describe_hbh() {
     hops=4 lossy_hops=(0 1 2 3)
     rate=300kbit delay=50ms loss=5%
     octets=100000 downloads=3 limit=60
-    udp_octets=500 udp_rate=100k udp_seconds=15
+    udp_octets=500 udp_rate=100k udp_seconds=10
     with="with HBH" extra="HBH retransmissions"
     if $is_quick; then
         octets=5000 downloads=1 udp_seconds=2 limit=12

@@ -5,7 +5,7 @@ tactical_hosts=4
 
 describe_messages() {
     # Of each host: the mean time from one message to the next.
-    tactical_gaps=(60 30 15) tactical_seconds=100 tactical_drain=50
+    tactical_gaps=(60 30 15) tactical_seconds=80 tactical_drain=40
     if $is_quick; then
         tactical_gaps=(30 15) tactical_seconds=60 tactical_drain=15
     fi

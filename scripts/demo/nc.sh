@@ -6,7 +6,7 @@ describe_nc() {
     # A host and its gateway, the bad link, the other gateway and its host.
     hops=3 lossy_hops=(1)
     rate=10mbit delay=50ms loss=5%
-    octets=2000000 downloads=3 limit=60
+    octets=1000000 downloads=3 limit=60
     udp_octets=1000 udp_rate=1M udp_seconds=10
     with="with the tunnel" extra="sent again and repairs"
     if $is_quick; then
