@@ -55,6 +55,15 @@ const LEAST_QUEUE: f64 = 4.0;
 /// Rounds over which the greatest rate is taken.
 const ROUNDS: u64 = 10;
 
+/// Packets that may go out together. A queue that HBH does not see may be short, and acknowledgements come in clumps.
+const TRAIN: f64 = 4.0;
+/// The same when nothing is in flight: TCP's first window (RFC 6928).
+const FIRST_TRAIN: f64 = 10.0;
+/// What goes out within this time may always go out together.
+const TICK: Duration = Duration::from_millis(1);
+/// How many times faster than the budget in each round trip packets may go out: while starting, and then.
+const PACES: (f64, f64) = (2.0, 1.25);
+
 /// The state of the path at the start of a transmission.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Sample {
@@ -70,6 +79,15 @@ impl Sample {
     }
 }
 
+/// What a budget has room for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Room {
+    None,
+    /// Short packets, such as voice: what keeps a burst of long ones from filling a queue would only make these late.
+    Short,
+    Any,
+}
+
 /// The limit of packets in flight, and the measurements behind the limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -78,6 +96,10 @@ pub struct Budget {
     open: usize,
     bounds: (f64, f64),
     flying: usize,
+    /// Packets that may go out at once, at the given time, and when the next packet may go out.
+    credit: f64,
+    credited_at: Time,
+    next_at: Time,
     is_starting: bool,
     /// Packets delivered so far, and the time of the last delivery.
     delivered: u64,
@@ -155,6 +177,9 @@ impl Budget {
             open: OPEN.max(least.into()),
             bounds: (least.into(), most.into()),
             flying: 0,
+            credit: FIRST_TRAIN,
+            credited_at: Time::ZERO,
+            next_at: Time::ZERO,
             is_starting: true,
             delivered: 0,
             delivered_at: Time::ZERO,
@@ -187,19 +212,48 @@ impl Budget {
     }
 
     /// Packets that may be in flight.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
     pub fn size(&self) -> usize {
-        (self.size as usize).min(self.open)
+        self.whole().min(self.open)
     }
 
-    /// Whether nothing more may be sent.
-    pub fn is_full(&self) -> bool {
-        self.flying >= self.size()
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
+    fn whole(&self) -> usize {
+        self.size as usize
     }
 
-    /// It held a packet back.
+    /// What may be sent now.
+    pub fn room(&self, now: Time) -> Room {
+        if self.flying >= self.whole() {
+            Room::None
+        } else if self.flying >= self.open || self.held_until(now).is_some() {
+            Room::Short
+        } else {
+            Room::Any
+        }
+    }
+
+    /// When the next packet may follow those that went out together, if that is not yet.
+    pub fn held_until(&self, now: Time) -> Option<Time> {
+        Some(self.next_at).filter(|&at| at > now)
+    }
+
+    /// Its size held a packet back.
     pub fn handle_full(&mut self) {
         self.was_full |= self.open as f64 >= self.size.floor();
+    }
+
+    /// A packet goes out that counts: the next may have to wait.
+    pub fn pace(&mut self, now: Time, path: &Estimator) {
+        let Some(round_trip) = path.mean() else { return };
+        let (starting, then) = PACES;
+        let faster = if self.is_starting { starting } else { then };
+        let gap = round_trip.div_f64(self.size() as f64 * faster);
+        let train = TICK.div_duration_f64(gap).max(TRAIN).max(self.credit);
+        let earned = now.since(self.credited_at).div_duration_f64(gap);
+        let least = if self.flying == 0 { FIRST_TRAIN } else { 0.0 };
+        self.credit = (self.credit + earned).min(train).max(least) - 1.0;
+        self.credited_at = now;
+        self.next_at = now + gap.mul_f64((1.0 - self.credit).max(0.0));
     }
 
     /// A packet is sent, which will be counted as in flight; returns what to remember, and whether to ask for an
@@ -623,6 +677,22 @@ mod tests {
     }
 
     #[test]
+    fn packets_go_out_in_short_trains_a_little_faster_than_the_budget_in_each_round_trip() {
+        let mut node = Node::grown();
+        node.budget.is_starting = false;
+        let gap = SHORT.div_f64(node.budget.size() as f64 * PACES.1);
+        assert_eq!(node.train(), 10, "nothing was in flight");
+        assert_eq!(node.budget.held_until(node.now), Some(node.now + gap));
+
+        node.now += gap;
+        assert_eq!(node.train(), 1);
+        // What acknowledgements in a clump allow, or an idle time.
+        node.now += SHORT / 2;
+        let longest = TICK.div_duration_f64(gap).max(TRAIN);
+        assert_eq!(node.train() as f64, longest.floor());
+    }
+
+    #[test]
     fn equal_bounds_fix_it() {
         let mut node = Node::new((8, 8));
         for n in 0..10 {
@@ -631,7 +701,7 @@ mod tests {
         }
 
         assert_eq!(node.budget.size(), 8);
-        assert!(!node.budget.is_full());
+        assert_eq!(node.budget.room(node.now), Room::Any);
     }
 
     #[test]
@@ -665,6 +735,17 @@ mod tests {
                 node.round(node.budget.size(), SHORT, (0, 0));
             }
             node
+        }
+
+        /// Sends what may go out together; returns how many packets.
+        fn train(&mut self) -> usize {
+            let mut sent = 0;
+            while self.budget.room(self.now) == Room::Any {
+                self.budget.pace(self.now, &self.path);
+                self.send();
+                sent += 1;
+            }
+            sent
         }
 
         fn send(&mut self) -> (Sample, bool) {

@@ -165,6 +165,9 @@ impl PeerPath {
     /// Handles the sending of a packet, which may count in the budget; returns the packet's sample, and whether to ask
     /// for an acknowledgement.
     pub fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
+        if is_counted {
+            self.budget.pace(now, &self.rtt);
+        }
         let (sample, asks) = self.budget.handle_sent(now, &self.rtt);
         (sample, asks && is_counted)
     }

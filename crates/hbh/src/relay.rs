@@ -9,6 +9,7 @@ use base::rng::Rng;
 use base::tcp::Peek;
 use base::time::{Time, earliest};
 
+use super::budget::Room;
 use super::config::{Config, Profile};
 use super::egress::{Egress, LeavingSegment};
 use super::link::{Estimates, Link, LinkReport, Peer, PeerConfig};
@@ -59,6 +60,8 @@ enum Timer {
     Ack(Peer),
     /// A flow to a peer may send, or has heard nothing for too long.
     Flow(Peer, FlowId),
+    /// A peer may be sent the next packet.
+    Pace(Peer),
     /// A peer that could not be reached may be tried again.
     Pause(Peer),
 }
@@ -413,6 +416,7 @@ impl Relay {
             self.timers.pop_first();
             match timer {
                 Timer::Ack(peer) => self.ack_is_due(now, peer),
+                Timer::Pace(_) => {}
                 Timer::Pause(peer) => self.pause_ends(now, peer),
                 Timer::Flow(peer, flow) => self.flow_is_due(now, peer, flow),
             }
@@ -525,7 +529,7 @@ impl Relay {
 impl Timer {
     fn peer(self) -> Peer {
         match self {
-            Self::Ack(peer) | Self::Pause(peer) | Self::Flow(peer, _) => peer,
+            Self::Ack(peer) | Self::Pace(peer) | Self::Pause(peer) | Self::Flow(peer, _) => peer,
         }
     }
 }
@@ -1047,12 +1051,12 @@ impl Relay {
             let state = self.peers.get(&peer)?;
             let flows = state.fresh.len() + state.turns.len();
             let &flow = state.fresh.front().or(state.turns.front())?;
-            let flags = (state.path.is_silent(), state.path.budget().is_full());
+            let flags = (state.path.is_silent(), state.path.budget().room(now));
             let quantum = state.path.config().mtu;
             let (mut expired, mut thinned) = (0, Thinned::default());
             let chosen = self.change((peer, flow), |sender, path, config, pool| {
                 expired = sender.expire(now, config.lifetime, pool);
-                if flags == (false, false) {
+                if flags == (false, Room::Any) {
                     thinned = sender.thin_out(now, (path, flows), config, pool);
                 }
                 let turn = sender.choose(now, flags, config);
@@ -1079,7 +1083,10 @@ impl Relay {
             match chosen {
                 Some((sender::Turn::Send(_), _)) => state.turns.rotate_left(1),
                 Some((sender::Turn::Blocked, _)) => {
-                    state.path.budget_mut().handle_full();
+                    match state.path.budget().held_until(now) {
+                        Some(at) => drop(self.timers.insert((at, Timer::Pace(peer)))),
+                        None => state.path.budget_mut().handle_full(),
+                    }
                     state.turns.rotate_left(1);
                     blocked += 1;
                     if blocked >= state.turns.len().min(BLOCKED) {
@@ -1103,7 +1110,7 @@ impl Relay {
         loop {
             let state = self.peers.get_mut(&peer)?;
             let &flow = state.urgent.front()?;
-            let flags = (state.path.is_silent(), state.path.budget().is_full());
+            let flags = (state.path.is_silent(), state.path.budget().room(now));
             if let Some(sender) = self.senders.get_mut(&(peer, flow)) {
                 if sender.is_urgent(&config) {
                     match sender.choose(now, flags, &config) {
@@ -1141,7 +1148,7 @@ impl Relay {
             state.spares.push_back((peer, flow));
             looked_at += 1;
             if !neighbour.path.is_idle()
-                || neighbour.path.budget().is_full()
+                || neighbour.path.budget().room(now) != Room::Any
                 || neighbour.paused_until.is_some()
             {
                 continue;

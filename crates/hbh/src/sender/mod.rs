@@ -30,7 +30,7 @@ use search::Search;
 #[cfg(test)]
 pub use search::tests::LOOKED;
 
-use super::budget::Sample;
+use super::budget::{Room, Sample};
 use super::config::{Config, PROBE_INTERVAL, Profile};
 use super::link::Peer;
 use super::pacer::Pacer;
@@ -390,19 +390,19 @@ impl Sender {
         self.course.is_next(tcp)
     }
 
-    /// Chooses the next transmission; `is_full` says whether the neighbour's budget is used up.
-    pub fn choose(
-        &mut self,
-        now: Time,
-        (is_silent, is_full): (bool, bool),
-        config: &Config,
-    ) -> Turn {
+    /// Chooses the next transmission; `room` is what the neighbour's budget has room for.
+    pub fn choose(&mut self, now: Time, (is_silent, room): (bool, Room), config: &Config) -> Turn {
         let is_held = self.pacer.held_until(now).is_some();
         // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
         // Acknowledgements fill no link, and the window of the paper has room for all that fly.
         let blocks = |packet: &Packet| {
-            config.profile == Profile::Default && is_full && !packet.is_pure_ack()
+            config.profile == Profile::Default
+                && match room {
+                    Room::None => !packet.is_pure_ack(),
+                    Room::Short => packet.octets.len() >= LONG,
+                    Room::Any => false,
+                }
         };
         if self.flight.lost > 0 && may_repeat {
             let index = self.flight.first_lost();
@@ -1157,7 +1157,8 @@ impl Sender {
     }
 }
 
-/// Octets of a long packet. A flow with long packets copies a lone packet once at most until the peer has answered.
+/// Octets of a long packet. Bursts of long packets fill queues. A flow with long packets copies a lone packet once at
+/// most until the peer has answered.
 const LONG: usize = 500;
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);

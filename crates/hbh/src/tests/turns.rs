@@ -73,6 +73,29 @@ fn neighbours_on_a_link_are_sent_as_many_octets() {
     assert!(most_apart <= 3_000, "two packets of the greatest length: {most_apart} octets");
 }
 
+/// A neighbour from which nothing has been heard is sent a train of long packets, and voice beside it.
+#[test]
+fn long_packets_that_must_wait_keep_no_short_ones_waiting() {
+    let mut relay = Relay::new(Config::new(Profile::Default), Rng::stream(1, "hbh"));
+    relay.add_peer(Peer(1), peer_config(0));
+    for number in 0..40 {
+        let packet = long_datagram("10.0.0.1:1", "10.9.0.2:2", number, 1_300);
+        relay.handle_packet(Time::ZERO, Peer(1), &packet).unwrap();
+    }
+    let mut out = Vec::new();
+    let mut sent = |relay: &mut Relay| {
+        std::iter::from_fn(|| relay.poll_transmit(Time::ZERO, Link(0), &mut out)).count()
+    };
+    assert_eq!(sent(&mut relay), 16, "the first flight");
+
+    for number in 0..60 {
+        let packet = datagram("10.0.0.1:77", "10.9.0.2:2", number);
+        relay.handle_packet(Time::ZERO, Peer(1), &packet).unwrap();
+    }
+
+    assert_eq!(sent(&mut relay), 64 - 16, "as many as the budget starts with");
+}
+
 /// TCP needs three packets behind a lost one to notice the loss without its timer (RFC 5681, 3.2).
 #[test]
 fn three_packets_of_a_flow_may_wait_for_long_and_the_first_of_four_is_dropped() {
