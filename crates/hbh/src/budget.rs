@@ -9,6 +9,9 @@
 //!                                                            └──it does not───▶ as before, others fill it
 //! ```
 //!
+//! Long packets go out in short trains at a pace a little above the budget in each round trip, because acknowledgements
+//! come in clumps and a queue that HBH does not see may be short. Short packets wait for no pace.
+//!
 //! HBH does not see the queue of a radio behind a cable, only its delay. Where nobody else fills the queue, HBH keeps it
 //! short: a lost packet arrives after two such delays, and packets in the queue of a neighbour that has gone cannot go
 //! another way.
@@ -25,8 +28,8 @@ use super::rtt::Estimator;
 
 /// Where it starts: several times TCP's first window (RFC 6928).
 const START: usize = 64;
-/// Packets in flight before the first delivery, still more than TCP's first window. A change of routes may hand a whole
-/// queue to an unknown neighbour, and must not send it at once. Each delivery allows one packet more, as in TCP's own
+/// Packets in flight behind which long ones wait before the first delivery, still more than TCP's first window. A change
+/// of routes may hand a whole queue to an unknown neighbour, and must not send it at once. Each delivery allows one packet more, as in TCP's own
 /// slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
 const OPEN: usize = 16;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
@@ -55,13 +58,13 @@ const LEAST_QUEUE: f64 = 4.0;
 /// Rounds over which the greatest rate is taken.
 const ROUNDS: u64 = 10;
 
-/// Packets that may go out together. A queue that HBH does not see may be short, and acknowledgements come in clumps.
+/// The longest train, in packets.
 const TRAIN: f64 = 4.0;
-/// The same when nothing is in flight: TCP's first window (RFC 6928).
+/// The longest train when nothing is in flight, as TCP's first window (RFC 6928).
 const FIRST_TRAIN: f64 = 10.0;
-/// What goes out within this time may always go out together.
+/// A train may be as long as the pace allows in this time.
 const TICK: Duration = Duration::from_millis(1);
-/// How many times faster than the budget in each round trip packets may go out: while starting, and then.
+/// The pace, in budgets a round trip: while starting, and afterwards.
 const PACES: (f64, f64) = (2.0, 1.25);
 
 /// The state of the path at the start of a transmission.
@@ -83,7 +86,7 @@ impl Sample {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Room {
     None,
-    /// Short packets, such as voice: what keeps a burst of long ones from filling a queue would only make these late.
+    /// Only short packets, such as voice: they fill no queue, and waiting would make them late.
     Short,
     Any,
 }
@@ -92,13 +95,14 @@ pub enum Room {
 #[derive(Clone, Debug)]
 pub struct Budget {
     size: f64,
-    /// Packets that may be in flight at most while few have been delivered: [`OPEN`], and one more for each delivery.
+    /// Packets in flight behind which long ones wait while few have been delivered: [`OPEN`], and one more for each delivery.
     open: usize,
     bounds: (f64, f64),
     flying: usize,
-    /// Packets that may go out at once, at the given time, and when the next packet may go out.
+    /// Packets that may go out at once, as of `credited_at`; negative after short packets that did not wait.
     credit: f64,
     credited_at: Time,
+    /// When the next long packet may go.
     next_at: Time,
     is_starting: bool,
     /// Packets delivered so far, and the time of the last delivery.
@@ -211,7 +215,7 @@ impl Budget {
         self.open = self.open.max(least.into());
     }
 
-    /// Packets that may be in flight.
+    /// Packets that may be in flight before a long one waits.
     pub fn size(&self) -> usize {
         self.whole().min(self.open)
     }
@@ -221,18 +225,23 @@ impl Budget {
         self.size as usize
     }
 
+    /// Whether no long packet may be sent, whatever the pace.
+    pub fn is_full(&self) -> bool {
+        self.flying >= self.size()
+    }
+
     /// What may be sent now.
     pub fn room(&self, now: Time) -> Room {
         if self.flying >= self.whole() {
             Room::None
-        } else if self.flying >= self.open || self.held_until(now).is_some() {
+        } else if self.is_full() || self.held_until(now).is_some() {
             Room::Short
         } else {
             Room::Any
         }
     }
 
-    /// When the next packet may follow those that went out together, if that is not yet.
+    /// Until when long packets wait for the pace.
     pub fn held_until(&self, now: Time) -> Option<Time> {
         Some(self.next_at).filter(|&at| at > now)
     }
@@ -242,16 +251,17 @@ impl Budget {
         self.was_full |= self.open as f64 >= self.size.floor();
     }
 
-    /// A packet goes out that counts: the next may have to wait.
+    /// Spends credit for a packet that counts, and sets when the next long packet may go.
     pub fn pace(&mut self, now: Time, path: &Estimator) {
         let Some(round_trip) = path.mean() else { return };
         let (starting, then) = PACES;
         let faster = if self.is_starting { starting } else { then };
-        let gap = round_trip.div_f64(self.size() as f64 * faster);
-        let train = TICK.div_duration_f64(gap).max(TRAIN).max(self.credit);
+        let gap = round_trip.div_f64(self.size() as f64 * faster).max(Duration::from_nanos(1));
+        // What is left of a first train stays, but nothing that a faster path earned.
+        let most = TICK.div_duration_f64(gap).max(TRAIN).max(self.credit.min(FIRST_TRAIN));
         let earned = now.since(self.credited_at).div_duration_f64(gap);
         let least = if self.flying == 0 { FIRST_TRAIN } else { 0.0 };
-        self.credit = (self.credit + earned).min(train).max(least) - 1.0;
+        self.credit = (self.credit + earned).min(most).max(least) - 1.0;
         self.credited_at = now;
         self.next_at = now + gap.mul_f64((1.0 - self.credit).max(0.0));
     }
@@ -690,6 +700,22 @@ mod tests {
         node.now += SHORT / 2;
         let longest = TICK.div_duration_f64(gap).max(TRAIN);
         assert_eq!(node.train() as f64, longest.floor());
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_is_sent_no_longer_trains() {
+        let mut node = Node::new(BOUNDS);
+        for rtt in [Duration::ZERO, MS / 1_000, MS * 500] {
+            for _ in 0..20 {
+                node.round(10, rtt, (0, 0));
+                node.budget.pace(node.now, &node.path);
+            }
+        }
+        assert_eq!(node.train(), 10, "nothing was in flight");
+
+        node.now += MS * 100;
+
+        assert_eq!(node.train(), 4);
     }
 
     #[test]

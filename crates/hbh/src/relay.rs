@@ -1056,7 +1056,7 @@ impl Relay {
             let (mut expired, mut thinned) = (0, Thinned::default());
             let chosen = self.change((peer, flow), |sender, path, config, pool| {
                 expired = sender.expire(now, config.lifetime, pool);
-                if flags == (false, Room::Any) {
+                if !flags.0 && flags.1 != Room::None {
                     thinned = sender.thin_out(now, (path, flows), config, pool);
                 }
                 let turn = sender.choose(now, flags, config);
@@ -1148,7 +1148,7 @@ impl Relay {
             state.spares.push_back((peer, flow));
             looked_at += 1;
             if !neighbour.path.is_idle()
-                || neighbour.path.budget().room(now) != Room::Any
+                || neighbour.path.budget().is_full()
                 || neighbour.paused_until.is_some()
             {
                 continue;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -161,7 +162,6 @@ const TABLES: [&str; 2] = ["hbh", "tunnel"];
 /// or those of a command below it.
 #[test]
 fn commands_and_options_that_pages_name_exist() {
-    let manual = manual();
     let help = Command::new(env!("CARGO_BIN_EXE_trackway")).arg("help").output().expect("help");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let lines = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
@@ -187,7 +187,7 @@ fn commands_and_options_that_pages_name_exist() {
                 let option = option.split(['=', ',', ')', '`']).next().unwrap_or_default();
                 let knows =
                     |text: &String| text.split([' ', '\n', ',', '=']).any(|it| it == option);
-                if !manual.iter().any(|(name, text)| is_of(name, word) && knows(text)) {
+                if !MANUAL.iter().any(|(name, text)| is_of(name, word) && knows(text)) {
                     wrong.push(format!("{}: trackway {word} {option}", page.display()));
                 }
             }
@@ -209,7 +209,7 @@ fn commands_and_options_that_pages_name_exist() {
 }
 
 /// The manual pages by their names, such as `init-tunnel`, without marks of their language.
-fn manual() -> Vec<(String, String)> {
+static MANUAL: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("trackway-manual-{}", std::process::id()));
     let mut program = Command::new(env!("CARGO_BIN_EXE_trackway"));
     let made = program.args(["man", "--out"]).arg(&folder).output().expect("the pages");
@@ -225,7 +225,7 @@ fn manual() -> Vec<(String, String)> {
     let pages = pages.collect();
     fs::remove_dir_all(folder).expect("our folder");
     pages
-}
+});
 
 /// Whether a manual page tells of a command, or of one below it.
 fn is_of(page: &str, command: &str) -> bool {
@@ -235,13 +235,12 @@ fn is_of(page: &str, command: &str) -> bool {
 /// What the README says can be written behind `bench` and `init` is what there is.
 #[test]
 fn the_readme_names_all_benchmarks_and_all_kinds_of_configurations() {
-    let manual = manual();
     let readme = fs::read_to_string(root().join("README.md")).expect("the README");
     for command in ["bench", "init"] {
         let row = readme.lines().find(|line| line.starts_with(&format!("| `trackway {command} ")));
         let named = row.expect("a row").split('`').skip(3).step_by(2).map(str::to_owned);
         let below =
-            manual.iter().filter_map(|(name, _)| name.strip_prefix(command)?.strip_prefix('-'));
+            MANUAL.iter().filter_map(|(name, _)| name.strip_prefix(command)?.strip_prefix('-'));
 
         let named: BTreeSet<String> = named.collect();
         assert_eq!(named, below.map(str::to_owned).collect(), "{command}");

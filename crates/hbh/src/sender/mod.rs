@@ -395,7 +395,7 @@ impl Sender {
         let is_held = self.pacer.held_until(now).is_some();
         // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
-        // Acknowledgements fill no link, and the window of the paper has room for all that fly.
+        // Acknowledgements fill no link. The paper's window is checked by `span` below.
         let blocks = |packet: &Packet| {
             config.profile == Profile::Default
                 && match room {

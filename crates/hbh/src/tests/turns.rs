@@ -73,6 +73,27 @@ fn neighbours_on_a_link_are_sent_as_many_octets() {
     assert!(most_apart <= 3_000, "two packets of the greatest length: {most_apart} octets");
 }
 
+/// The queue behind A may be short, so what acknowledgements allow at once goes out over the round trip.
+#[test]
+fn long_packets_go_out_in_trains_and_follow_without_an_acknowledgement() {
+    let fast = Duration::from_micros(1);
+    let mut pair = Line::new(&[quiet(Profile::Default); 2], &[fast]);
+    let long = |number| long_datagram("10.0.0.1:1", "10.9.0.2:2", number, 1_300);
+    (0..40).for_each(|number| pair.give(&long(number)));
+    pair.run_for(Duration::from_secs(1), |_| Fate::ARRIVES);
+    let before = pair.between(A, B).count();
+
+    (40..100).for_each(|number| pair.give(&long(number)));
+    pair.run_for(DELAY / 50, |_| Fate::ARRIVES);
+    let train = pair.between(A, B).count() - before;
+    // No acknowledgement takes less than two delays.
+    pair.run_for(DELAY, |_| Fate::ARRIVES);
+    let all = pair.between(A, B).count() - before;
+
+    assert!((10..=12).contains(&train), "{train}");
+    assert!((40..60).contains(&all), "{all}");
+}
+
 /// A neighbour from which nothing has been heard is sent a train of long packets, and voice beside it.
 #[test]
 fn long_packets_that_must_wait_keep_no_short_ones_waiting() {
