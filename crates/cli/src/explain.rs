@@ -57,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let config = Config::read(&file).map_err(failure::misuse)?;
             if config.hf_pep.is_none() && config.ip_client.is_none() {
                 return Err(failure::misuse(format!(
-                    "{}: rules are for [hfpep] and [ipclient], and the kernel's routes decide for its services: ask the \
+                    "{}: rules are for [hfpep] and [ipclient], and it has neither, so the kernel's routes decide: ask the \
                      gateway that runs it, without --config",
                     file.display()
                 )));

@@ -439,7 +439,7 @@ impl Wall {
         gone.filter(|(.., uplinks)| !uplinks.is_empty()).collect()
     }
 
-    /// Whether this is the name of a counter for a network that is not among the known ones any more.
+    /// Whether a counter of this name belongs to a network that is no longer known.
     pub(crate) fn has_forgotten(&self, name: &str) -> bool {
         name.starts_with(GONE) && !self.networks.keys().any(|network| counter(network) == name)
     }

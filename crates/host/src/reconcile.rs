@@ -354,8 +354,8 @@ impl Reconciler {
         faults
     }
 
-    /// Makes the kernel have exactly the wanted entries; existing ones stay untouched. At a restart, entries that
-    /// cannot be added are missing for now, and so are always those wanted before; otherwise an error undoes all.
+    /// Makes the kernel have exactly the wanted entries; existing ones stay untouched. An entry that cannot be added is
+    /// only missing at a restart, or if it was wanted before; otherwise the error undoes all.
     fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
         let wanted = wanted(devices, besides);
         let mut plan = Plan::default();
@@ -368,7 +368,7 @@ impl Reconciler {
             }
         }
         let Plan { operations, obstacles } = plan;
-        // What was wanted before, and cannot be put back, is a fault already.
+        // A fault tells already of entries wanted before.
         let mut new = &wanted - &self.wanted;
         if self.is_restart {
             new.clear();

@@ -111,8 +111,7 @@ impl Settings {
     }
 }
 
-/// Writes the file of changed settings anew if somebody has removed it, or if it could not be written; returns a fault as
-/// long as it cannot be.
+/// Writes the file of changed settings again if it was removed or could not be written; returns a fault while it cannot.
 #[must_use]
 pub fn keep_file() -> Option<Fault> {
     let mut memory = memory();
@@ -267,7 +266,7 @@ struct Memory {
     /// Open while there are changed settings to note.
     file: Option<Flock<File>>,
     all: Vec<Changed>,
-    /// Why the file is not as it should be.
+    /// Why the last write failed.
     unwritten: Option<String>,
 }
 

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const PINGS: u32 = 100;
 /// Of each round.
 const SECONDS: u32 = 3;
-/// Asked for, in bit/s. Plain TCP, whose trains of packets nobody cuts on such a cable, is far above.
+/// The goodput asked of HBH, in bit/s. Plain TCP exceeds it, because such a cable carries its trains of 64 kB uncut.
 const RATE: f64 = 2e9;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 150.0;
