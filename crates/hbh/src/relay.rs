@@ -1057,7 +1057,7 @@ impl Relay {
             let chosen = self.change((peer, flow), |sender, path, config, pool| {
                 expired = sender.expire(now, config.lifetime, pool);
                 if !flags.0 && flags.1 != Room::None {
-                    thinned = sender.thin_out(now, (path, flows), config, pool);
+                    thinned = sender.thin_out(now, (path, flows, flags.1), config, pool);
                 }
                 let turn = sender.choose(now, flags, config);
                 if let sender::Turn::Send(choice) = turn {
@@ -1081,7 +1081,11 @@ impl Relay {
                 continue;
             }
             match chosen {
-                Some((sender::Turn::Send(_), _)) => state.turns.rotate_left(1),
+                Some((sender::Turn::Send(_), _)) => {
+                    // Its next turn is long enough, so all are looked at once more.
+                    state.turns.rotate_left(1);
+                    blocked = 0;
+                }
                 Some((sender::Turn::Blocked, _)) => {
                     match state.path.budget().held_until(now) {
                         Some(at) => drop(self.timers.insert((at, Timer::Pace(peer)))),
@@ -1147,10 +1151,12 @@ impl Relay {
             }
             state.spares.push_back((peer, flow));
             looked_at += 1;
-            if !neighbour.path.is_idle()
-                || neighbour.path.budget().is_full()
-                || neighbour.paused_until.is_some()
-            {
+            let budget = neighbour.path.budget();
+            if let Some(at) = budget.held_until(now) {
+                self.timers.insert((at, Timer::Pace(peer)));
+                continue;
+            }
+            if !neighbour.path.is_idle() || budget.is_full() || neighbour.paused_until.is_some() {
                 continue;
             }
             if let Some(choice) = sender.choose_spare(now, &neighbour.path, &self.config) {

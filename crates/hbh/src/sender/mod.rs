@@ -395,15 +395,8 @@ impl Sender {
         let is_held = self.pacer.held_until(now).is_some();
         // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
-        // Acknowledgements fill no link. The paper's window is checked by `span` below.
-        let blocks = |packet: &Packet| {
-            config.profile == Profile::Default
-                && match room {
-                    Room::None => !packet.is_pure_ack(),
-                    Room::Short => packet.octets.len() >= LONG,
-                    Room::Any => false,
-                }
-        };
+        // The paper's window is checked by `span` below.
+        let blocks = |packet| config.profile == Profile::Default && !has_room(room, packet);
         if self.flight.lost > 0 && may_repeat {
             let index = self.flight.first_lost();
             if let State::Lost(packet) = &self.flight.slots[index].state {
@@ -622,11 +615,11 @@ impl Sender {
     }
 
     /// Drops or marks the first packets of a queue that stays long, so that their sender slows down; only where the
-    /// flow enters HBH. The neighbour has this many `flows` with something to send.
+    /// flow enters HBH. The neighbour has this many `flows` with something to send, and its budget `room` for some.
     pub fn thin_out(
         &mut self,
         now: Time,
-        (peer, flows): (&PeerPath, usize),
+        (peer, flows, room): (&PeerPath, usize, Room),
         config: &Config,
         pool: &mut Pool,
     ) -> Thinned {
@@ -637,7 +630,8 @@ impl Sender {
         let rate = self.pacer.throughput(now).max(1.0);
         let round_trip = peer.rtt().mean().unwrap_or_default();
         // If a repeat were dropped too, only TCP's timer would send the segment again, and it doubles each time.
-        while let Some(first) = self.queue.front().filter(|first| !first.is_repeated) {
+        let may_go = |first: &&Packet| !first.is_repeated && has_room(room, first);
+        while let Some(first) = self.queue.front().filter(may_go) {
             let few = FEW * first.octets.len() as f64 * 8.0 / rate;
             let target = codel::TARGET.max(Duration::from_secs_f64(few.min(10.0)));
             // A recovering flow need not fill the link if others share the link.
@@ -1154,6 +1148,15 @@ impl Sender {
         let wait = config.ack_wait(None, false);
         let usual = rtt.first_timeout(longest) + wait;
         (usual * (1 << self.expiries.min(BACKOFFS))).min(PROBE_INTERVAL.max(usual))
+    }
+}
+
+/// Whether a budget has room for a packet. Acknowledgements fill no link.
+fn has_room(room: Room, packet: &Packet) -> bool {
+    match room {
+        Room::None => packet.is_pure_ack(),
+        Room::Short => packet.octets.len() < LONG,
+        Room::Any => true,
     }
 }
 
