@@ -62,6 +62,8 @@ const ROUNDS: u64 = 10;
 const TRAIN: f64 = 4.0;
 /// The longest train when nothing is in flight, as TCP's first window (RFC 6928).
 const FIRST_TRAIN: f64 = 10.0;
+/// Shorter round trips know no pace: the whole budget is soon gone.
+const PACED: Duration = Duration::from_millis(5);
 /// A train may be as long as the pace allows in this time.
 const TICK: Duration = Duration::from_millis(1);
 /// The pace, in budgets a round trip: while starting, and afterwards.
@@ -253,10 +255,10 @@ impl Budget {
 
     /// Spends credit for a packet that counts, and sets when the next long packet may go.
     pub fn pace(&mut self, now: Time, path: &Estimator) {
-        let Some(round_trip) = path.mean() else { return };
+        let Some(round_trip) = path.mean().filter(|&it| it >= PACED) else { return };
         let (starting, then) = PACES;
         let faster = if self.is_starting { starting } else { then };
-        let gap = round_trip.div_f64(self.size() as f64 * faster).max(Duration::from_nanos(1));
+        let gap = round_trip.div_f64(self.size() as f64 * faster);
         // What is left of a first train stays, but nothing that a faster path earned.
         let most = TICK.div_duration_f64(gap).max(TRAIN).max(self.credit.min(FIRST_TRAIN));
         let earned = now.since(self.credited_at).div_duration_f64(gap);
@@ -705,7 +707,7 @@ mod tests {
     #[test]
     fn a_path_that_has_become_longer_is_sent_no_longer_trains() {
         let mut node = Node::new(BOUNDS);
-        for rtt in [Duration::ZERO, MS / 1_000, MS * 500] {
+        for rtt in [MS * 5, MS * 500] {
             for _ in 0..20 {
                 node.round(10, rtt, (0, 0));
                 node.budget.pace(node.now, &node.path);
