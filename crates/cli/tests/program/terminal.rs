@@ -23,7 +23,7 @@ fn a_refused_command_line_says_what_is_allowed() {
         (&["statos"], "'status'"),
         (
             &["explain", "icmp", "10.0.0.1", "10.0.0.2", "--config", HBH],
-            "hbh.toml: rules are for [hfpep] and [ipclient], and the kernel's routes decide",
+            "hbh.toml: rules are for [hfpep] and [ipclient], and it has neither, so the kernel's routes decide",
         ),
         (&["sim", "run", "x.toml", "--seed", "x"], "'--seed <N>': a whole number is expected\n"),
         (
