@@ -12,7 +12,7 @@ pub fn out() -> Out {
     Out(Plain::new(io::stdout().lock()))
 }
 
-/// Standard output, whose errors name it.
+/// Standard output. Its errors say "standard output".
 #[derive(Debug)]
 pub struct Out(Plain<StdoutLock<'static>>);
 

@@ -28,9 +28,9 @@ use super::rtt::Estimator;
 
 /// Where it starts: several times TCP's first window (RFC 6928).
 const START: usize = 64;
-/// Packets in flight behind which long ones wait before the first delivery, still more than TCP's first window. A change
-/// of routes may hand a whole queue to an unknown neighbour, and must not send it at once. Each delivery allows one packet more, as in TCP's own
-/// slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
+/// With so many packets in flight, long ones wait for the first delivery; it is still more than TCP's first window. A
+/// change of routes may hand a whole queue to an unknown neighbour, and must not send it at once. Each delivery allows
+/// one packet more, as in TCP's own slow start (RFC 5681, 3.1), so a single flow that starts is not held back.
 const OPEN: usize = 16;
 /// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
 const SHARED: Duration = Duration::from_secs(10);
@@ -87,9 +87,11 @@ impl Sample {
 /// What a budget has room for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Room {
+    /// Nothing but pure acknowledgements.
     None,
-    /// Only short packets, such as voice: they fill no queue, and waiting would make them late.
+    /// Room for short packets alone. Voice fills no queue, and waiting would make it late.
     Short,
+    /// Packets of any length.
     Any,
 }
 
@@ -97,11 +99,11 @@ pub enum Room {
 #[derive(Clone, Debug)]
 pub struct Budget {
     size: f64,
-    /// Packets in flight behind which long ones wait while few have been delivered: [`OPEN`], and one more for each delivery.
+    /// With so many packets in flight, long ones wait: [`OPEN`], and one more for each delivery.
     open: usize,
     bounds: (f64, f64),
     flying: usize,
-    /// Packets that may go out at once, as of `credited_at`; negative after short packets that did not wait.
+    /// Packets allowed at once at `credited_at`; negative after short packets, which do not wait.
     credit: f64,
     credited_at: Time,
     /// When the next long packet may go.
@@ -259,7 +261,7 @@ impl Budget {
         let (starting, then) = PACES;
         let faster = if self.is_starting { starting } else { then };
         let gap = round_trip.div_f64(self.size() as f64 * faster);
-        // What is left of a first train stays, but nothing that a faster path earned.
+        // Credit earned on a faster path ends here; the rest of a first train stays.
         let most = TICK.div_duration_f64(gap).max(TRAIN).max(self.credit.min(FIRST_TRAIN));
         let earned = now.since(self.credited_at).div_duration_f64(gap);
         let least = if self.flying == 0 { FIRST_TRAIN } else { 0.0 };

@@ -97,7 +97,7 @@ pub(crate) struct Fence {
     wall: Arc<Wall>,
     /// Packets that were dropped before this process took the table over, by counter.
     dropped_before: BTreeMap<String, u64>,
-    /// Packets that were dropped for networks that are forgotten.
+    /// Packets dropped for forgotten networks.
     forgotten: u64,
     /// Why there is no table.
     fault: Option<String>,
@@ -222,7 +222,7 @@ impl Fence {
         let mut orders = Vec::new();
         let mut forgotten = 0;
         if let Some(seal) = &seal {
-            // The wall has a chain of its own.
+            // The wall's rules stand in a separate chain.
             if content.carried.is_some() && self.content.as_ref() == Some(&content) {
                 orders.push(format!("flush chain {FAMILY} {table} {}", beside::CHAIN));
             } else {

@@ -12,7 +12,7 @@ use crate::netlink::{Kernel, Monitor, Request};
 /// `struct nfgenmsg`: family, version, and the group.
 const FIXED: usize = 4;
 
-/// Hears of the packets of a group.
+/// Receives the packets that nftables logs to a group (NFLOG).
 #[derive(Debug)]
 pub struct Logged(Monitor);
 

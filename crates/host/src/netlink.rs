@@ -210,7 +210,7 @@ impl Monitor {
         Ok(Self { fd, buffer: vec![0; BUFFER] })
     }
 
-    /// Calls `each` with the changes that wait, of at most `most` datagrams: others may arrive as fast as we read. Returns
+    /// Calls `each` with the changes that wait, of at most `most` datagrams: changes may come as fast as we read. Returns
     /// whether any was lost.
     ///
     /// # Errors

@@ -429,7 +429,7 @@ fn value(key: &[u8]) -> Option<&[u8]> {
     netlink::attributes(key).find_map(|(kind, it)| (kind == NFTA_DATA_VALUE).then_some(it))
 }
 
-/// The keys of the elements of a set, as the kernel writes them.
+/// The keys of a set's elements, in the kernel's octets.
 fn elements(family: [u8; FIXED], set: &str, table: &str) -> io::Result<Vec<Vec<u8>>> {
     let its = |wanted: u16| move |(kind, _): &(u16, &[u8])| *kind == wanted;
     let all = of_set(set, table, Request::dump(kind(libc::NFT_MSG_GETSETELEM), &family));

@@ -64,7 +64,7 @@ pub(crate) fn remove_namespace(name: &str) {
     // The next namespace may get this one's number, and with it the notes of its gateway.
     if let Ok(namespace) = fs::metadata(Path::new(NAMESPACES).join(name)) {
         let folder = format!("/run/trackway/{}", namespace.ino());
-        // A test may have given it a disk of its own.
+        // A test may have mounted a disk there.
         let _ = Command::new("umount").args(["-l", &folder]).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(folder);
     }

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const PINGS: u32 = 100;
 /// Of each round.
 const SECONDS: u32 = 3;
-/// The goodput asked of HBH, in bit/s. Plain TCP exceeds it, because such a cable carries its trains of 64 kB uncut.
+/// The goodput asked of HBH, in bit/s. Plain TCP is faster: a virtual cable carries trains of 64 kB uncut.
 const RATE: f64 = 2e9;
 /// A ping may take this much longer, in microseconds.
 const PING_LIMIT: f64 = 150.0;
