@@ -439,9 +439,18 @@ impl Wall {
         gone.filter(|(.., uplinks)| !uplinks.is_empty()).collect()
     }
 
-    /// Whether a counter of this name belongs to a network that is no longer known.
-    pub(crate) fn has_forgotten(&self, name: &str) -> bool {
-        name.starts_with(GONE) && !self.networks.keys().any(|network| counter(network) == name)
+    /// Of these names of counters, those of networks that are no longer known.
+    pub(crate) fn forgotten<'a>(
+        &self,
+        names: impl Iterator<Item = &'a String>,
+    ) -> BTreeSet<String> {
+        let mut its: BTreeSet<_> = names.filter(|name| name.starts_with(GONE)).cloned().collect();
+        if !its.is_empty() {
+            for network in self.networks.keys() {
+                its.remove(&counter(network));
+            }
+        }
+        its
     }
 
     /// The uplinks, as a list.

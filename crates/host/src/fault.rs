@@ -74,7 +74,7 @@ kinds! {
         "Another program changes what is ours again and again: it is put back now and then.";
     CLASH = "numbers-clash", Medium, AT_ONCE:
         "Another program uses a table, a priority of rules, a protocol number or a mark of ours.";
-    OVERRULED = "rule-overruled", High, LATER, "route-missing", "service-down", "interface-missing":
+    OVERRULED = "rule-overruled", High, LATER, "route-missing":
         "A rule of another program leads packets elsewhere that belong to a service.";
     COVERED = "route-covered", High, LATER:
         "Longer routes of other programs lead all of a network of ours elsewhere.";

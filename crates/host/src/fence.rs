@@ -219,8 +219,8 @@ impl Fence {
         let table = self.table;
         let before = self.content.as_ref().filter(|_| !self.has_fault());
         let seal = before.and_then(|before| self.seal(before).ok());
-        let mut orders = Vec::new();
-        let mut forgotten = 0;
+        let (mut orders, mut forgotten) = (Vec::new(), BTreeSet::new());
+        let counted = if seal.is_some() { self.counted() } else { BTreeMap::new() };
         if let Some(seal) = &seal {
             // The wall's rules stand in a separate chain.
             if content.carried.is_some() && self.content.as_ref() == Some(&content) {
@@ -230,15 +230,17 @@ impl Fence {
                 orders.extend_from_slice(&content.orders);
             }
             orders.push(format!("delete counter {FAMILY} {table} {seal}"));
-            let counted = self.counted().into_iter();
-            for (name, count) in counted.filter(|(name, _)| wall.has_forgotten(name)) {
-                orders.push(format!("delete counter {FAMILY} {table} {name}"));
-                forgotten += count;
-            }
+            forgotten = wall.forgotten(counted.keys());
+            let deleted = forgotten.iter();
+            orders.extend(deleted.map(|name| format!("delete counter {FAMILY} {table} {name}")));
             orders.extend(self.orders_of(wall, &content));
         }
         carry_out(orders)?;
-        self.forgotten += forgotten;
+        for name in &forgotten {
+            self.forgotten += counted.get(name).copied().unwrap_or(0);
+            // A network that comes back has a new counter.
+            self.dropped_before.remove(name);
+        }
         self.wall = Arc::clone(wall);
         if seal.is_some() {
             let outcome = self.add_seal(&content);

@@ -19,8 +19,11 @@ pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
 /// Kinds of virtual interfaces that ask for hardware addresses; other kinds have no ARP from the start.
 const ASKING: [&[u8]; 6] = [b"bond", b"bridge", b"macvlan", b"team", b"veth", b"vlan"];
+/// Kinds of interfaces that take all packets of their ports; a virtual routing table (VRF) takes none.
+const TAKING: [&[u8]; 3] = [b"bond", b"bridge", b"team"];
 const IFA_F_NODAD: u8 = 0x02;
 /// Notices that a queueing discipline or a filter of a device is gone.
 pub(crate) const CONTROL_REMOVALS: [u16; 2] = [libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
@@ -38,6 +41,8 @@ pub struct LinkState {
     pub is_running: bool,
     /// Whether it could ask for the hardware addresses of neighbours, and somebody has switched that off.
     pub is_mute: bool,
+    /// Whether it is a port of a bridge, or part of a bond or team, which takes all its packets.
+    pub is_port: bool,
     /// Its addresses, IPv4 before IPv6, link-local ones last.
     pub addresses: Vec<IpAddr>,
 }
@@ -483,6 +488,7 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
         mtu: 0,
         is_running: flags & running == running,
         is_mute: is_ethernet && flags & libc::IFF_NOARP != 0,
+        is_port: false,
         addresses: Vec::new(),
     };
     for (kind, value) in message.attributes(LINK_FIXED) {
@@ -492,9 +498,13 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
                 state.mtu = netlink::number(value).and_then(|mtu| usize::try_from(mtu).ok())?;
             }
             IFLA_LINKINFO => {
-                let kind = netlink::attributes(value).find(|(kind, _)| *kind == IFLA_INFO_KIND);
-                let kind = kind.map(|(_, name)| name.strip_suffix(b"\0").unwrap_or(name));
-                state.is_mute &= kind.is_none_or(|kind| ASKING.contains(&kind));
+                let name_of = |which| {
+                    let name = netlink::attributes(value).find(|(kind, _)| *kind == which);
+                    name.map(|(_, name)| name.strip_suffix(b"\0").unwrap_or(name))
+                };
+                state.is_mute &= name_of(IFLA_INFO_KIND).is_none_or(|it| ASKING.contains(&it));
+                state.is_port =
+                    name_of(IFLA_INFO_SLAVE_KIND).is_some_and(|it| TAKING.contains(&it));
             }
             _ => {}
         }

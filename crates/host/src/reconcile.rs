@@ -1038,8 +1038,8 @@ impl Watch {
             of.keep_settings();
             of.walled_off.values_mut().for_each(|it| it.pass(now));
             if of.fence.has_wall() {
-                let wall = of.fence.wall();
-                of.walled_off.retain(|name, _| !wall.has_forgotten(name));
+                let forgotten = of.fence.wall().forgotten(of.walled_off.keys());
+                of.walled_off.retain(|name, _| !forgotten.contains(name));
                 for (name, count) in of.fence.counted() {
                     let its = of.walled_off.entry(name).or_insert_with(Growth::from_zero);
                     its.follow(now, count);

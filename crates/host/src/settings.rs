@@ -291,7 +291,11 @@ impl Memory {
                 folder.display()
             )
         };
-        self.unwritten = self.try_write().err().map(why);
+        let unwritten = self.try_write().err().map(why);
+        if let Some(why) = unwritten.as_ref().filter(|_| self.unwritten.is_none()) {
+            warn!("{why}");
+        }
+        self.unwritten = unwritten;
     }
 
     fn try_write(&mut self) -> io::Result<()> {

@@ -363,6 +363,39 @@ fn what_came_by_a_tunnel_for_a_network_that_is_gone_does_not_leave_in_clear() {
     assert!(wait_until(SOON, || net.in_clear("198.51.100.2") > 0));
 }
 
+/// A killed gateway had counted some of its packets; then it was gone for good, and came back.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_that_comes_back_and_goes_again_is_told_at_its_first_packets() {
+    let mut net = Inner::start();
+    let (host, network) = (LAN[0], "10.50.0.0/24");
+    let run = |net: &Inner, command: &str| drop(net.nets.run(&net.gateway, command));
+    run(&net, "ip link set lan0 down");
+    assert!(wait_until(SOON, || net.in_clear(host) == 0 && net.tells(network)));
+    net.nets.try_run(&net.far, &format!("ping -q -c 100 -i 0.01 -W 0.1 {host}"));
+    run(&net, "ip link set lan0 up");
+    // IPv6 addresses go with the link. The next gateway takes over the table only if all is as it was.
+    run(&net, "ip address add fd50::1/64 dev lan0");
+    assert!(wait_until(SOON, || LAN.iter().all(|host| net.answers(host))));
+
+    net.nets.program(net.program).signal(Signal::SIGKILL);
+    net.nets.program(net.program).finish(SOON);
+    let (gateway, config) = (net.gateway.clone(), net.config.clone());
+    net.program = net.nets.start_gateway(&gateway, "tunnel1", &config);
+    assert!(wait_until(SOON, || net.answers(host)));
+    run(&net, "ip link delete lan0");
+    run(&net, &format!("{TRACKWAY} reload"));
+    run(&net, "ip link add lan0 type veth peer name lan1");
+    run(&net, "ip link set lan1 up");
+    run(&net, "ip address add 10.50.0.1/24 dev lan0");
+    run(&net, "ip link set lan0 up");
+    assert!(wait_until(SOON, || net.answers("10.50.0.1")));
+    run(&net, "ip link set lan0 down");
+
+    assert_eq!(net.in_clear(host), 0);
+    assert!(wait_until(SOON, || net.tells(network)), "{}", net.nets.status(&net.gateway));
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_network_of_an_address_without_a_route_counts_once_its_route_is_there() {

@@ -51,6 +51,13 @@ pub(crate) struct Taking {
     pub(crate) mark: u32,
 }
 
+impl Taking {
+    /// Whether packets of this host itself are taken.
+    pub(crate) fn takes_own(&self) -> bool {
+        self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == "lo")
+    }
+}
+
 /// Datagrams between neighbours on a link, from a port to the same.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Neighbourly {

@@ -85,7 +85,7 @@ struct Interfaces {
 impl Interfaces {
     fn read(needs: &Needs) -> Self {
         let is_other =
-            |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
+            |name: &String| !needs.devices.contains_key(name) && !name.starts_with("trackway");
         let all: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
         let behind = [true, false].map(|is_v4| {
             let behind = Self::behind(needs, is_v4).unwrap_or_default();
@@ -153,7 +153,7 @@ fn judge_forwarded(
     let networks = needs.networks.iter();
     let of_devices: BTreeSet<bool> = networks.map(|it| it.address().is_ipv4()).collect();
     let sites = |is_v4: bool| behind[usize::from(!is_v4)].iter().collect::<BTreeSet<_>>();
-    let devices = needs.devices.iter();
+    let devices = needs.devices.keys();
     let devices = devices.flat_map(|name| of_devices.iter().map(move |it| (*it, name, sites(*it))));
     let relayed: BTreeSet<_> = needs.radios.iter().chain(sites(true)).collect();
     let radios = needs.radios.iter().map(|name| (true, name, relayed.clone()));

@@ -67,9 +67,9 @@ const RECENT: Duration = Duration::from_secs(1_767_225_600);
 
 /// The parts of a configuration that concern the examination.
 struct Needs {
-    /// Devices of ours.
-    devices: BTreeSet<String>,
-    /// Networks behind them.
+    /// Devices of ours, each with the networks behind it.
+    devices: BTreeMap<String, Vec<Prefix>>,
+    /// Networks behind devices.
     networks: BTreeSet<Prefix>,
     /// MANET interfaces, between which this node forwards packets.
     radios: BTreeSet<String>,
@@ -212,19 +212,19 @@ impl Serialize for Finding {
 
 impl Needs {
     fn of(config: &Config) -> Self {
-        let (mut devices, mut networks) = (BTreeSet::new(), BTreeSet::new());
+        let mut devices = BTreeMap::new();
         if let Some(tunnel) = &config.tunnel {
-            devices.insert(tunnel.device.clone());
-            networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
+            let routes = tunnel.peers.iter().flat_map(|peer| &peer.routes);
+            devices.insert(tunnel.device.clone(), routes.copied().collect());
         }
         if let Some(client) = &config.ip_client {
-            devices.insert(client.device.clone());
-            networks.extend(client.routes.iter().map(|route| route.to));
+            let routes = client.routes.iter().map(|route| route.to);
+            devices.insert(client.device.clone(), routes.collect());
         }
         for gre in &config.gre {
-            devices.insert(gre.device.clone());
-            networks.extend(&gre.networks);
+            devices.insert(gre.device.clone(), gre.networks.iter().copied().collect());
         }
+        let networks: BTreeSet<Prefix> = devices.values().flatten().copied().collect();
         // Routing switches forwarding on for its own interfaces, not for those of the networks that it announces.
         let routed = config.routing.iter().flat_map(|it| &it.interfaces).collect::<Vec<_>>();
         let relays = config.of_hbh().iter().any(|name| !routed.contains(&name));
@@ -407,16 +407,33 @@ impl Findings {
         }
     }
 
-    /// Interfaces where services take packets, and `radios`.
+    /// Interfaces where services take packets, and those of the MANET: of these, only what no service tells unless they
+    /// are among `radios`.
     fn interfaces(&mut self, config: &Config, needs: &Needs, radios: &BTreeSet<String>) {
         let routed: BTreeSet<_> = config.routing.iter().flat_map(|it| &it.interfaces).collect();
         let taken = needs.takings.iter().flat_map(|it| &it.interfaces);
-        let taken = taken.filter(|name| *name != "lo" && !needs.radios.contains(*name));
-        let names: BTreeSet<_> = radios.iter().chain(taken).collect();
+        let taken = taken.filter(|name| *name != "lo");
+        let names: BTreeSet<_> = needs.radios.iter().chain(taken).collect();
         let Ok(mut kernel) = Kernel::open() else { return };
+        let takes_own = needs.takings.iter().any(|it| it.takes_own());
+        let is_down = |it: LinkState| !it.is_running;
+        if takes_own && LinkState::read(&mut kernel, "lo").is_ok_and(|it| it.is_some_and(is_down)) {
+            self.add(
+                &INTERFACE,
+                "lo is down: nothing is carried that this host itself sends".to_owned(),
+                "ip link set lo up".to_owned(),
+            );
+        }
         for name in names {
             let (what, remedy) = match LinkState::read(&mut kernel, name) {
                 Err(_) => continue,
+                Ok(Some(state)) if state.is_port => (
+                    format!(
+                        "{name} is a port of a bridge, bond or team, which takes all that comes there"
+                    ),
+                    format!("ip link set {name} nomaster"),
+                ),
+                _ if needs.radios.contains(name) && !radios.contains(name) => continue,
                 Ok(None) => (
                     format!("there is no interface {name}: it is waited for"),
                     "`ip link` lists those that exist".to_owned(),
@@ -495,7 +512,7 @@ impl Findings {
             };
             match routes.marked(address, *mark) {
                 NextHop::Neighbour { interface, .. }
-                    if peer.is_some() && needs.devices.contains(&links::name(interface)) =>
+                    if peer.is_some() && needs.devices.contains_key(&links::name(interface)) =>
                 {
                     let device = links::name(interface);
                     add(
@@ -560,7 +577,7 @@ impl Findings {
                     }
                     // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
                     if state.is_some_and(|it| !it.is_running)
-                        && !needs.devices.contains(&name)
+                        && !needs.devices.contains_key(&name)
                         && !needs.radios.contains(&name)
                     {
                         add(
@@ -607,7 +624,7 @@ impl Findings {
             };
             let name = links::name(interface);
             // On the link: its own route is longer than the peer's.
-            if address == server && !needs.devices.contains(&name) {
+            if address == server && !needs.devices.contains_key(&name) {
                 self.add(
                     &DNS,
                     format!("names are asked of {server} on {name}, beside the peer that has everything else"),
@@ -633,7 +650,7 @@ impl Findings {
         if needs.devices.is_empty() {
             return;
         }
-        let devices = needs.devices.iter().cloned().collect::<Vec<_>>().join(",");
+        let devices = needs.devices.keys().cloned().collect::<Vec<_>>().join(",");
         let is_told = |folder: &str| {
             let files = fs::read_dir(folder).into_iter().flatten().flatten();
             let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());

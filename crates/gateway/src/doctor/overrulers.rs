@@ -73,10 +73,41 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) 
             Before::Unknown => {}
         }
     }
-    // Without a gateway and its devices there are no routes of ours that rules could come before.
-    let has_device = |name: &String| if_nametoindex(name.as_str()).is_ok();
-    if is_running && needs.devices.iter().all(has_device) {
-        examine_rules(findings, needs, &mut kernel, &mut routes, &free);
+    if !is_running {
+        return;
+    }
+    // Without its device a network has no routes of ours that rules could come before.
+    for (_, networks) in needs.devices.iter().filter(|(name, _)| !has_device(name)) {
+        free.retain(|(network, _)| !networks.contains(network));
+    }
+    examine_rules(findings, needs, &mut kernel, &mut routes, &free);
+    examine_own(findings, needs, &mut kernel, &mut routes);
+}
+
+fn has_device(name: &String) -> bool {
+    if_nametoindex(name.as_str()).is_ok()
+}
+
+/// Finds addresses of this host that our routes take from it, because the rule for the table `local` comes after our
+/// rules, or is gone.
+fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, routes: &mut Routes) {
+    let own = links::own_addresses(kernel).unwrap_or_default();
+    for (is_v6, ip) in [(false, "ip"), (true, "ip -6")] {
+        let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6).take(TRIED);
+        let is_taken = |to: &&IpAddr| match routes.marked(**to, 0) {
+            NextHop::Neighbour { interface, .. } => !is_others(needs, interface),
+            NextHop::Here | NextHop::Nowhere => false,
+        };
+        if let Some(to) = its.find(is_taken) {
+            findings.add(
+                &OVERRULED,
+                format!(
+                    "packets to {to}, an address of this host, go into a device of ours: the rule that looks in the table \
+                     local comes after ours, or is gone"
+                ),
+                format!("{ip} rule add priority 0 lookup local"),
+            );
+        }
     }
 }
 
@@ -195,7 +226,7 @@ fn chosen(kernel: &mut Kernel, routes: &mut Routes, needs: &Needs) -> Vec<Tried>
 
 /// Whether an interface is not ours. Without descriptors there are no names, and nothing is certain.
 fn is_others(needs: &Needs, interface: u32) -> bool {
-    links::existing_name(interface).is_some_and(|name| !needs.devices.contains(&name))
+    links::existing_name(interface).is_some_and(|name| !needs.devices.contains_key(&name))
 }
 
 /// How packets to an address of a network of ours go past our devices, if they do.

@@ -217,6 +217,21 @@ fn a_rule_of_another_program_that_decides_before_ours_is_a_fault_while_it_is_the
     }
 }
 
+/// The host's own connections are led to it by `lo`.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_loopback_that_is_down_is_a_fault_until_it_is_up() {
+    let site = Site::new(31, "");
+    let gateway = &site.net.hosts[0];
+    let is_told = || site.net.status(0)["faults"].to_string().contains("lo is down");
+    assert!(!is_told(), "{}", site.net.status(0));
+
+    site.net.nets.run(gateway, "ip link set lo down");
+    assert!(wait_until(SOON, is_told), "{}", site.net.status(0));
+    site.net.nets.run(gateway, "ip link set lo up");
+    assert!(wait_until(SOON, || !is_told()), "{}", site.net.status(0));
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn what_is_blocked_is_refused_as_its_rule_says_before_it_is_answered() {

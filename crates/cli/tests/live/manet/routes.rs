@@ -222,6 +222,22 @@ fn a_filter_that_drops_what_new_neighbours_send_is_a_fault_with_the_remedy() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn an_interface_that_somebody_puts_into_a_bridge_is_a_fault_until_it_is_out() {
+    let manet = Manet::running(DSDV, 2);
+    manet.settle();
+    let is_told = || manet.status(0)["faults"].to_string().contains("radio0 is a port of a bridge");
+    assert!(!is_told(), "{}", manet.told(0));
+
+    manet.run(0, "ip link add bridge0 type bridge");
+    manet.run(0, "ip link set radio0 master bridge0");
+    assert!(wait_until(SOON, is_told), "{}", manet.told(0));
+    manet.run(0, "ip link set radio0 nomaster");
+    assert!(wait_until(SOON, || !is_told()), "{}", manet.told(0));
+    manet.settle();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_rule_of_another_program_that_decides_before_our_routes_is_a_fault() {
     let manet = Manet::running(DSDV, 2);
     manet.settle();

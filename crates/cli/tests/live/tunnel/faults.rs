@@ -386,6 +386,44 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
     net.expect_asked(0, (0, "tunnel: running"));
 }
 
+/// As hosts with virtual routing tables (VRF) move it.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_rule_for_this_hosts_own_addresses_that_comes_after_ours_is_a_fault() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"0.0.0.0/0\"");
+    net.start_all();
+    net.expect_asked(0, (0, "tunnel: running"));
+
+    net.run(0, "ip rule add pref 32765 lookup local");
+    net.run(0, "ip rule del pref 0");
+
+    net.expect_asked(0, (3, "an address of this host, go into a device of ours"));
+    let said = net.status(0)["faults"].to_string();
+    assert!(
+        said.contains("rule-overruled") && said.contains(": ip rule add priority 0 "),
+        "{said}"
+    );
+    net.run(0, "ip rule add priority 0 lookup local");
+    net.expect_asked(0, (0, "tunnel: running"));
+    net.expect_ping(0, "10.77.0.2");
+}
+
+/// A tunnel of GRE waits for its address beside ours.
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_service_without_its_device_hides_no_rule_that_comes_before_anothers_routes() {
+    let mut net = Net::pair("");
+    let gre = "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.9\"\nto = [\"10.4.0.0/16\"]\n\n[tunnel]";
+    net.edit(0, "[tunnel]", gre);
+    net.start_all();
+
+    net.run(0, "ip route add default via 10.9.1.2 table 99");
+    net.run(0, "ip rule add pref 50 table 99");
+
+    net.expect_asked(0, (3, "packets to 10.77.0.2/32 do not go by our device"));
+}
+
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_router_that_does_not_answer_is_a_fault_until_it_does() {

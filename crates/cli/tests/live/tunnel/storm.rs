@@ -233,6 +233,7 @@ mod timed {
             thread::scope(|scope| {
                 let heard = scope.spawn(move || {
                     let (mut gone, mut has_address, mut has_route) = (None, false, false);
+                    let began = Instant::now();
                     // A message each time: a header of 16 octets, and `struct rtmsg` in those about routes.
                     let mut message = vec![0; 1 << 16];
                     loop {
@@ -240,6 +241,7 @@ mod timed {
                             || recv(socket.as_raw_fd(), &mut message, MsgFlags::empty());
                         undisturbed(|| Ok(heard()?)).unwrap();
                         let now = Instant::now();
+                        assert!(now < began + SOON, "{has_address} {has_route}");
                         match u16::from_ne_bytes([message[4], message[5]]) {
                             libc::RTM_DELADDR => drop(gone.get_or_insert(now)),
                             libc::RTM_NEWADDR => has_address |= gone.is_some(),
