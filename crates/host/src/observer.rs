@@ -49,6 +49,8 @@ const STORED: usize = 2 << 20;
 
 /// `struct netconfmsg`, padded, and its attributes (`linux/netconf.h`).
 const NETCONF_FIXED: usize = 4;
+// Of linux/rtnetlink.h; libc has it for glibc alone.
+const RTM_DELNETCONF: u16 = 81;
 const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_RP_FILTER: u16 = 3;
 const NETCONFA_IFINDEX_ALL: i32 = -1;
@@ -408,7 +410,7 @@ impl Facts {
                 }
             }
             libc::RTM_NEWNETCONF => self.reverse_path_filters.extend(reverse_path_filter(message)),
-            libc::RTM_DELNETCONF => {
+            RTM_DELNETCONF => {
                 let index = message.attribute(NETCONF_FIXED, NETCONFA_IFINDEX);
                 if let Some(gone) = index.and_then(netlink::number) {
                     self.reverse_path_filters.remove(&gone.cast_signed());
