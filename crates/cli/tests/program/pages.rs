@@ -337,11 +337,7 @@ const FOREIGN: [&str; 16] = [
 /// a prefix of its service, and with what a group of counters adds.
 #[test]
 fn names_with_underscores_in_the_pages_are_names_in_the_code() {
-    let sources: Vec<String> = files(&root().join("crates"), "rs")
-        .iter()
-        .filter(|path| !path.ends_with(file!().rsplit('/').next().expect("a name")))
-        .map(|path| fs::read_to_string(path).expect("a source"))
-        .collect();
+    let sources = sources();
     let code = || {
         let lines = sources.iter().flat_map(|text| text.lines());
         lines.map(str::trim).filter(|line| !line.starts_with("//"))
@@ -388,6 +384,73 @@ fn names_with_underscores_in_the_pages_are_names_in_the_code() {
 
     assert!(names.len() > 1000 && prefixes.len() > 10 && affixes.len() > 3, "{prefixes:?}");
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// All sources but this one.
+fn sources() -> Vec<String> {
+    files(&root().join("crates"), "rs")
+        .iter()
+        .filter(|path| !path.ends_with(file!().rsplit('/').next().expect("a name")))
+        .map(|path| fs::read_to_string(path).expect("a source"))
+        .collect()
+}
+
+/// Lines of the log and of refusals, by which who looks for a remedy finds the symptom.
+#[test]
+fn symptoms_that_the_page_of_troubleshooting_quotes_are_said_by_the_program() {
+    let text = fs::read_to_string(root().join("docs/guide/troubleshooting.md")).expect("a page");
+    let sources = sources();
+    let symptoms = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let quoted = symptoms.flat_map(|symptom| symptom.split('`').skip(1).step_by(2));
+    // File, line and key stand before what is said of them.
+    let said: Vec<&str> = quoted
+        .map(|quote| quote.rsplit(": ").next().unwrap_or(quote))
+        .filter(|quote| quote.contains(' '))
+        .collect();
+
+    assert!(said.len() > 6, "{said:?}");
+    for quote in said {
+        assert!(sources.iter().any(|source| source.contains(quote)), "nothing says {quote:?}");
+    }
+}
+
+/// What `docs/img/what-it-does.svg` shows: a bar for each time, on a scale of each pair's own.
+#[test]
+fn the_picture_of_the_readme_has_the_times_of_its_table() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
+    let (readme, picture) = (read("README.md"), read("docs/img/what-it-does.svg"));
+    let table: Vec<Vec<&str>> = readme
+        .lines()
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    // The last word of what stands before the seconds.
+    let seconds = |cell: &str| -> Option<f64> {
+        cell.split_once(" s").and_then(|(until, _)| until.rsplit(' ').next()?.parse().ok())
+    };
+    let inside = |line: &str| line.split(['>', '<']).nth(2).map(str::to_owned);
+    let width = |line: &str| line.split("width=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+
+    // Of each link: its name, what carries it, and bar and time twice.
+    let mut links = 0;
+    let lines: Vec<&str> = picture.lines().collect();
+    for shown in
+        lines.windows(6).filter(|it| it[2].contains("class=\"plain\"") && it[0].contains("600"))
+    {
+        links += 1;
+        let name = inside(shown[0]).expect("a name").to_lowercase();
+        let row = table
+            .iter()
+            .find(|row| row[0].to_lowercase() == name)
+            .unwrap_or_else(|| panic!("{name}"));
+        let told = [seconds(row[2]), seconds(row[3])];
+        assert_eq!([3, 5].map(|at| inside(shown[at])?.parse().ok()), told, "{name}");
+        let amount = row[2].split(" in ").next().expect("how much");
+        assert!(shown[1].contains(amount), "{name}: {amount}");
+        let [plain, ours] = [2, 4].map(|at| width(shown[at]).expect("a bar"));
+        let expected = plain * told[1].unwrap() / told[0].unwrap();
+        assert!((ours - expected).abs() < 1.0, "{name}: a bar of {ours}, not {expected}");
+    }
+    assert_eq!(links, 4);
 }
 
 /// A name in camel case as a counter's.
