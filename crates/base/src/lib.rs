@@ -4,7 +4,7 @@
 //! ```text
 //!   time, rng, quantity   what is counted and drawn    contract          how a driver calls a core
 //!   readable              numbers for people
-//!   entropy, keys         secrets, and how they read   parameter         what can be set of a core
+//!   entropy, keys         secrets, and how they read   parameter, name   what can be set of a core
 //!   ip, tcp, ethernet     headers of packets           budget, backoff   how often something may be done
 //!   counter               what a core counts, and how drivers show it
 //!   serial, replay, crc   numbers and sums of PDUs     dns, gre          names, and tunnels of routers
@@ -25,6 +25,7 @@ pub mod ethernet;
 pub mod gre;
 pub mod ip;
 pub mod keys;
+pub mod name;
 pub mod parameter;
 pub mod quantity;
 pub mod readable;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
+use base::name;
 use gateway::config::edit::quoted;
 use gateway::{Config, keys};
 use settings::Source;
@@ -266,7 +267,7 @@ impl WireGuard {
 
 impl Peer {
     fn parse(section: &Section<'_>, number: usize, notes: &mut Vec<String>) -> Result<Self, Wrong> {
-        let name = section.comment.filter(|name| is_name(name));
+        let name = section.comment.filter(|name| name::is_allowed(name));
         let name = name.map_or_else(|| format!("peer{number}"), str::to_owned);
         let (mut public_key, mut preshared_key, mut endpoint) = (None, None, None);
         let (mut routes, mut keepalive) = (Vec::<Prefix>::new(), None);
@@ -379,12 +380,6 @@ fn prefix(text: &str) -> Option<Prefix> {
         true => text.parse().ok(),
         false => Some(Prefix::host(text.parse().ok()?)),
     }
-}
-
-/// Whether a peer may be called so.
-fn is_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    (1..=32).contains(&name.len()) && name.chars().all(is_letter)
 }
 
 fn quoted_list(items: &[Prefix]) -> String {

@@ -21,6 +21,6 @@ mod table;
 mod tests;
 
 pub use ports::{NoPorts, PortRange, Ports};
-pub use rule::{Action, Handshake, NAME, Options, PARAMETERS, Refusal, Rule, Service, is_name};
+pub use rule::{Action, Handshake, Options, PARAMETERS, Refusal, Rule, Service};
 pub use selector::{Field, Flow, Impossible, NoProtocol, Protocol, Selector};
 pub use table::{Cause, Config, Counters, Decision, Explanation, Stats, Table, Verdict};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::name;
 use base::parameter::{Kind, Rule as Condition, named, names, word};
 use hf::s5066::service::MAX_PRIORITY;
 
@@ -66,7 +67,7 @@ base::parameters! {
         pub ttl: Option<Duration> = None;
 
         /// The TLS profile by which TLS is ended here; without, TLS passes as it is.
-        #[allowed(Kind::Text { allowed: NAME, check, examples: &["office"] })]
+        #[allowed(Kind::Text { allowed: name::ALLOWED, check: name::check, examples: &["office"] })]
         pub tls: Option<String> = None;
 
         /// When HF-PEP answers a client's SYN: `local`, at once; `end-to-end`, when the far end says that the target
@@ -169,16 +170,6 @@ impl Options {
     }
 }
 
-/// Describes the allowed names of rules and profiles.
-pub const NAME: &str = "1 to 32 letters, digits and -";
-
-/// Whether a text can be the name of a rule or profile.
-#[must_use]
-pub fn is_name(text: &str) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    (1..=32).contains(&text.len()) && text.chars().all(is_plain)
-}
-
 const SERVICES: [(&str, Option<Service>); 3] = [
     ("auto", None),
     (Service::HfPep.name(), Some(Service::HfPep)),
@@ -186,10 +177,6 @@ const SERVICES: [(&str, Option<Service>); 3] = [
 ];
 /// The longest lifetime of a U_PDU: the field has 20 bits, in units of 2 s.
 const LONGEST: Duration = Duration::from_secs(1_296_000);
-
-fn check(name: &str) -> Result<(), String> {
-    if is_name(name) { Ok(()) } else { Err(format!("{name:?} is not allowed: {NAME}")) }
-}
 
 #[cfg(test)]
 mod tests {
@@ -200,11 +187,5 @@ mod tests {
     #[test]
     fn each_row_sets_what_it_says() {
         prove(&PARAMETERS, &[Options::default()]);
-    }
-
-    #[test]
-    fn a_name_that_is_not_allowed_says_so() {
-        assert_eq!(check("web-2"), Ok(()));
-        assert_eq!(check("a b"), Err(format!("\"a b\" is not allowed: {NAME}")));
     }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
+use base::name;
 use gateway::keys::System;
 use tunnel::secure::{PORT, PrivateKey, PublicKey};
 
@@ -340,8 +341,7 @@ impl FromStr for Line {
                 _ => return Err(NoLine),
             }
         }
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        let name = name.filter(|it| !it.is_empty() && it.len() <= 32 && it.chars().all(is_letter));
+        let name = name.filter(|it| name::is_allowed(it));
         let (name, key) = (name.ok_or(NoLine)?, key.ok_or(NoLine)?);
         Ok(Self { name, key, endpoint, inner: inner.ok_or(NoLine)?, networks })
     }

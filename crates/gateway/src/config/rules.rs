@@ -1,9 +1,9 @@
 //! Reads the rules, `[[rule]]`: the service and the options for each flow. The first matching rule decides.
 
 use ::rules::{
-    Action, NAME, Options, PARAMETERS, PortRange, Ports, Protocol, Refusal, Rule, Selector,
-    Service, is_name,
+    Action, Options, PARAMETERS, PortRange, Ports, Protocol, Refusal, Rule, Selector, Service,
 };
+use base::name;
 use base::parameter::Written;
 use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section, each};
@@ -68,8 +68,9 @@ fn rule(
 ) -> Result<Rule, Complaint> {
     let name = section.needed("name").and_then(|entry| {
         let name = entry.text()?.to_owned();
-        if !is_name(&name) || name == NO_RULE {
-            let what = format!("{name:?} is not allowed: {NAME}, and not {NO_RULE:?}");
+        name::check(&name).map_err(|what| entry.complain(what))?;
+        if name == NO_RULE {
+            let what = format!("{name:?} is not allowed: it stands for what no rule matches");
             return Err(entry.complain(what));
         }
         Ok(name)
@@ -165,7 +166,7 @@ pub fn schema() -> serde_json::Value {
     let networks = || schema::one_or_more(schema::prefix(), MAX_VALUES);
     let selector = || {
         Shape::new()
-            .needed("name", "What the rule is called.", schema::text())
+            .needed("name", "What the rule is called.", schema::like(name::PATTERN))
             .key(
                 "protocol",
                 "tcp, udp, icmp or a number.",
@@ -274,7 +275,7 @@ mod tests {
         for (lines, expected) in [
             ("", "4: rule: name is missing"),
             ("name = \"a b\"", "5: rule.name: \"a b\" is not allowed: 1 to 32 letters"),
-            ("name = \"default\"", "5: rule.name: \"default\" is not allowed: 1 to 32 letters"),
+            ("name = \"default\"", "5: rule.name: \"default\" is not allowed: it stands for"),
             ("name = \"a\"\n[[rule]]\nname = \"a\"", "7: rule.name: a is there twice"),
             (
                 "name = \"a\"\nprotocol = \"tpc\"",
@@ -322,9 +323,9 @@ mod tests {
                 "6: rule.tls: there is no [[tls]] with the name \"office\"",
             ),
             (
-                "name = \"a\"\ntls = \"x\"\n[[tls]]\nname = \"x\"\nrole = \"client\"\n\
+                "name = \"a_1.b\"\ntls = \"x_1.b\"\n[[tls]]\nname = \"x_1.b\"\nrole = \"client\"\n\
                  trust-anchors = \"ca.crt\"",
-                "6: rule.tls: the role of \"x\" is \"client\": one with \"server\" is needed",
+                "6: rule.tls: the role of \"x_1.b\" is \"client\": one with \"server\" is needed",
             ),
             (
                 "name = \"a\"\nhandshake = \"late\"",

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use base::name;
 use rustls::pki_types::ServerName;
 use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section, each, nearest};
@@ -42,11 +43,7 @@ pub fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Profile>, C
     each(&root.sections("tls")?, |section| {
         let name = section.needed("name").and_then(|entry| {
             let name = entry.text()?;
-            let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-            if name.is_empty() || name.len() > 32 || !name.chars().all(is_letter) {
-                let what = format!("{name:?} is not allowed: 1 to 32 letters, digits, - _ .");
-                return Err(entry.complain(what));
-            }
+            name::check(name).map_err(|what| entry.complain(what))?;
             if profiles.iter().any(|other| other.name == name) {
                 return Err(entry.complain(format!("{name:?} is there twice")));
             }
@@ -279,7 +276,7 @@ impl<'d> Files<'d, '_> {
 pub fn schema() -> serde_json::Value {
     let profile = |role: &str| {
         Shape::new()
-            .needed("name", "What rules call it.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
+            .needed("name", "What rules call it.", schema::like(name::PATTERN))
             .needed("role", "What this gateway is.", schema::like(&format!("^{role}$")))
             .key(
                 "versions",

@@ -16,6 +16,7 @@ use ::tunnel::secure::{
     self, MAX_PEERS, PORT, PeerId, PresharedKey, PrivateKey, PublicKey, Routes, Twice,
 };
 use base::ip::Prefix;
+use base::name;
 use base::parameter::Kind;
 use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section, each};
@@ -342,11 +343,7 @@ fn peer(
 ) -> Result<Peer, Complaint> {
     let name = section.needed("name").and_then(|entry| {
         let name = entry.text()?;
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if name.is_empty() || name.len() > 32 || !name.chars().all(is_letter) {
-            let what = format!("{name:?} is not allowed: 1 to 32 letters, digits, - _ .");
-            return Err(entry.complain(what));
-        }
+        name::check(name).map_err(|what| entry.complain(what))?;
         Ok(name.to_owned())
     });
     let public_key = section.needed("public-key").and_then(|entry| entry.parsed_public());
@@ -405,7 +402,7 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
 /// Describes the section for editors.
 pub(crate) fn schema() -> Shape {
     let peer = Shape::new()
-        .needed("name", "What the peer is called here.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
+        .needed("name", "What the peer is called here.", schema::like(name::PATTERN))
         .needed("public-key", "What `trackway keygen` printed at the peer.", schema::text())
         .key(
             "previous-public-key",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::name;
 use base::parameter::Value;
 use base::quantity::Span;
 use base::time::Time;
@@ -164,14 +165,7 @@ fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> 
     let mut names = BTreeMap::new();
     for (index, entry) in nodes.list()?.iter().enumerate() {
         let name = entry.text()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == ' ';
-        if name.trim() != name || name.is_empty() || name.len() > 32 || !name.chars().all(is_plain)
-        {
-            return Err(entry.complain(format!(
-                "\"{name}\" is not a node's name: up to 32 letters, digits, hyphens, underscores \
-                 and spaces within"
-            )));
-        }
+        name::check(name).map_err(|what| entry.complain(what))?;
         if names.insert(name, index).is_some() {
             return Err(entry.complain(format!("node \"{name}\" is there twice")));
         }

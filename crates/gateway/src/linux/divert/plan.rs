@@ -84,7 +84,7 @@ pub(crate) struct Plan {
 /// What becomes of some connections.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Rule {
-    /// Name of the rule, unique in the plan: letters, digits and `-`.
+    /// Name of the rule, unique in the plan: letters, digits, `-`, `_` and `.`.
     pub(crate) name: String,
     /// Which connections.
     pub(crate) selector: Selector,
