@@ -128,9 +128,7 @@ impl Keeper {
         loop {
             let (len, file) = passing::receive(&self.way, &mut answer).map_err(said)?;
             match (answer[..len].split_first_chunk::<NUMBER>(), file) {
-                (None, _) => {
-                    return Err(io::Error::other("the process that reads files for us has ended"));
-                }
+                (None, _) => return Err(said(io::ErrorKind::BrokenPipe.into())),
                 // The answer to an earlier question, whose asker no longer waits.
                 (Some((answered, _)), _) if *answered != number => {}
                 (Some(_), Some(file)) => return Ok(file.into()),
@@ -161,13 +159,20 @@ pub fn reason(error: &io::Error) -> Vec<u8> {
     octets
 }
 
-/// What waiting in vain means.
+/// What an error of the way to the other process means.
 fn said(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock {
-        let why = "the process that reads files for us does not get it: is its disk there?";
-        return io::Error::new(io::ErrorKind::TimedOut, why);
-    }
-    error
+    let (kind, why) = match error.kind() {
+        io::ErrorKind::WouldBlock => (
+            io::ErrorKind::TimedOut,
+            "the process that reads files for us does not get it: is its disk there?",
+        ),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => (
+            io::ErrorKind::BrokenPipe,
+            "the process that reads files for us has ended: start the gateway again",
+        ),
+        _ => return error,
+    };
+    io::Error::new(kind, why)
 }
 
 #[cfg(test)]
@@ -230,6 +235,17 @@ mod tests {
         assert!(folder_said.contains("is a folder, and no file"), "{folder_said}");
         assert!(device.contains("/dev/null is a device, and no file"), "{device}");
         assert_eq!(is_lasting, [false, false, true]);
+    }
+
+    #[test]
+    fn who_asks_a_process_that_has_ended_is_told_to_start_the_gateway_again() {
+        let (ours, its) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::empty()).unwrap();
+        drop(its);
+
+        let why = Keeper { way: ours, asked: 0 }.open(Path::new("/a.toml")).unwrap_err();
+
+        assert!(why.to_string().contains("start the gateway again"), "{why}");
     }
 
     #[test]

@@ -484,6 +484,10 @@ impl Reconciler {
             libc::RTM_DELRULE => is_gone() || self.has_priority_of(message),
             libc::RTM_NEWRULE => self.has_priority_of(message),
             libc::RTM_DELROUTE => is_gone(),
+            // A route of ours that somebody has changed in its place.
+            libc::RTM_NEWROUTE => others::entry_of(self.owner, message).is_some_and(|it| {
+                it.device().is_some_and(|it| self.needs(it)) && !self.wanted.contains(&it)
+            }),
             // IPv4's routes go without a word with the last address of their device, whoever added it.
             libc::RTM_DELADDR => {
                 links::address_of(message).is_some_and(|(device, ..)| self.needs(device))

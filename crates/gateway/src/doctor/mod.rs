@@ -222,7 +222,7 @@ impl Needs {
             devices.insert(client.device.clone(), routes.collect());
         }
         for gre in &config.gre {
-            devices.insert(gre.device.clone(), gre.networks.iter().copied().collect());
+            devices.insert(gre.device.clone(), gre.networks.clone());
         }
         let networks: BTreeSet<Prefix> = devices.values().flatten().copied().collect();
         // Routing switches forwarding on for its own interfaces, not for those of the networks that it announces.
@@ -423,6 +423,15 @@ impl Findings {
                 "lo is down: nothing is carried that this host itself sends".to_owned(),
                 "ip link set lo up".to_owned(),
             );
+        }
+        for name in needs.devices.keys() {
+            if LinkState::read(&mut kernel, name).is_ok_and(|it| it.is_some_and(is_down)) {
+                self.add(
+                    &INTERFACE,
+                    format!("{name} has no carrier, or is down: it carries nothing"),
+                    format!("ip link set {name} up carrier on"),
+                );
+            }
         }
         for name in names {
             let (what, remedy) = match LinkState::read(&mut kernel, name) {

@@ -84,8 +84,8 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) 
     examine_own(findings, needs, &mut kernel, &mut routes);
 }
 
-fn has_device(name: &String) -> bool {
-    if_nametoindex(name.as_str()).is_ok()
+fn has_device(name: &str) -> bool {
+    if_nametoindex(name).is_ok()
 }
 
 /// Finds addresses of this host that our routes take from it, because the rule for the table `local` comes after our

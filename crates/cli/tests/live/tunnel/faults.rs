@@ -106,6 +106,10 @@ fn a_device_keeps_its_mtu_and_its_addresses_as_sources() {
         let way = net.run(0, &format!("ip route get {to}"));
         assert!(way.contains(source), "{added}: {way}");
     }
+    net.run(0, "ip route change 10.77.0.2 dev trackway-nc0 proto 117 scope link src 10.9.1.1");
+    let is_back =
+        wait_until(SOON, || net.run(0, "ip route get 10.77.0.2").contains("src 10.77.0.1 "));
+    assert!(is_back, "{}", net.claimed(0));
     // With the address goes the source of IPv6's route, of which the kernel says nothing.
     net.run(0, "ip address del fd77::1/64 dev trackway-nc0");
     let is_back = wait_until(SOON, || net.run(0, "ip route get fd77::2").contains("src fd77::1 "));
@@ -285,6 +289,11 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         ),
         (&marks, "nft delete table inet other", "gives packets the mark 0x7472776c, which is ours"),
         (
+            "ip link set trackway-nc0 carrier off",
+            "ip link set trackway-nc0 up carrier on",
+            "trackway-nc0 has no carrier, or is down",
+        ),
+        (
             "ip rule add pref 50 to 10.77.0.0/24 unreachable",
             "ip rule del pref 50",
             "fault: packets to 10.77.0.2/32 are refused: another program's rule, or its route",
@@ -365,6 +374,7 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
             net.run(0, &format!("ip route add {half}"));
         }
         net.expect_asked(0, (3, how));
+        net.expect_asked(0, (3, "[route-covered]"));
         // One alone is the right of others, and `explain` tells of it.
         net.run(0, &format!("ip route del {}", halves[1]));
         net.expect_asked(0, (0, "tunnel: running"));
