@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use ::gateway::sys::port::{OFFLOAD, Port};
 use base::ip::protocol;
 use base::rng::Rng;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::clock::{Clock, HOUR};
@@ -823,6 +824,20 @@ fn after_a_clean_end_and_after_a_crash_and_down_the_host_of_any_service_is_as_be
         bed.nets.program(gateway).finish(SOON);
         bed.nets.run(&bed.host, &format!("{TRACKWAY} down"));
         expect_before(&bed, "after a crash and down");
+
+        // Nobody need call `down` by hand.
+        let script = bed.nets.folder().join("run.sh");
+        let run = format!("{TRACKWAY} run {} || {TRACKWAY} down\n", bed.file(0).display());
+        fs::write(&script, run).unwrap();
+        let (host, shell) = (bed.host.clone(), format!("sh {}", script.display()));
+        let shell = bed.nets.start(&host, &shell, "gateway ready");
+        bed.expect_work();
+        let pid = bed.nets.program(shell).pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let gateway = Pid::from_raw(children.trim().parse().unwrap());
+        kill(gateway, Signal::SIGKILL).unwrap();
+        bed.nets.program(shell).finish(SOON);
+        expect_before(&bed, "after a crash, which the shell that ran it followed by down");
     }
 }
 

@@ -529,3 +529,16 @@ fn all_findings_of_doctor_stand_in_the_guide() {
     let rows: String = gateway::doctor::KINDS.iter().map(row).collect();
     assert_eq!(table, format!("| code | severity | what it means |\n|---|---|---|\n{rows}"));
 }
+
+#[test]
+fn each_kind_of_fault_and_finding_is_expected_by_a_live_test() {
+    let tests = files(&root().join("crates/cli/tests/live"), "rs");
+    let tests: String =
+        tests.iter().map(|test| fs::read_to_string(test).expect("a test")).collect();
+
+    for kind in host::fault::KINDS.iter().chain(&gateway::doctor::KINDS) {
+        let code = kind.code;
+        let said = [format!("\"{code}\""), format!("[{code}]"), format!("code={code}")];
+        assert!(said.iter().any(|said| tests.contains(said)), "{code}");
+    }
+}

@@ -170,6 +170,7 @@ fn two_nodes_with_one_address_both_say_so() {
         let status = manet.status(node);
         let faults = status["faults"].to_string();
         assert!(faults.contains("another node has the address 10.66.0.1 too"), "{status}");
+        assert!(faults.contains("address-disputed"), "{status}");
         assert_eq!(printed.matches("another node has this address too").count(), 1, "{printed}");
     }
     assert!(!is_said(&manet, 1), "{}", manet.told(1));

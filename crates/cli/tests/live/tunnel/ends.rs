@@ -76,6 +76,7 @@ fn a_clean_stop_leaves_nothing_of_a_tunnel_that_waits_to_be_started_again() {
     let has_failed =
         wait_until(SOON, || net.status(0)["services"].to_string().contains("\"failed\""));
     assert!(has_failed, "{}", net.status(0));
+    net.expect_asked(0, (3, "[service-down]"));
     assert_eq!(net.refusals(), REFUSALS, "{}", net.claimed(0));
 
     let (code, said) = net.gateway(0).stop();

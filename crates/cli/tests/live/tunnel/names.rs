@@ -40,6 +40,7 @@ fn a_name_is_asked_for_until_it_is_there_and_again_when_its_peer_has_moved() {
         0,
         (3, "the peer peer1 is not found by its name gw.example.org:51900: there is no such name"),
     );
+    net.expect_asked(0, (3, "[name-unknown]"));
 
     // The first address is nobody's.
     names.set(&["10.9.1.77", "10.9.1.2"]);

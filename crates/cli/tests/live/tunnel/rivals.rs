@@ -45,6 +45,7 @@ fn a_route_that_takes_the_place_of_ours_leads_nothing_away() {
     net.expect_fault(0, "10.77.0.2/32: `10.77.0.2/32 via 10.9.1.2 dev eth1` came");
     let said = net.try_run(0, &format!("{TRACKWAY} status"));
     assert!(said.contains("fault: fd77::2/128: `fd77::2/128 via fd09::2 dev eth1"), "{said}");
+    assert!(said.contains("[route-displaced]"), "{said}");
 
     // Our route has stood aside since, and the fault comes and goes with the other route.
     net.run(0, "ip route del 10.77.0.2/32 via 10.9.1.2");

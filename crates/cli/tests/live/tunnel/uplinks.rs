@@ -218,6 +218,7 @@ fn a_path_waits_for_an_interface_that_comes_and_goes() {
         status.contains("path 1 to the peer other waits: there is no interface eth3"),
         "{status}"
     );
+    assert!(status.contains("[path-waiting]"), "{status}");
 
     for _ in 0..2 {
         net.nets.cable((&net.nodes[0], "eth3"), (&net.nodes[1], "eth3"));
