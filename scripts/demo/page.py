@@ -128,23 +128,30 @@ def rows(table, out):
 
 
 def bars(table):
-    """Bars for the first row that has a time without and with Trackway, named as its columns."""
+    """Bars for the first row that has a time without and with Trackway, named as its columns; or for pages by http, each
+    in a row of its own."""
     names = ["plain", "with Trackway"]
+    pages = re.findall(r"^http, (.+?)\s{2,}\S+ s\s+(\S+) s\b", table, re.MULTILINE)
+    if len(pages) == 2:
+        return drawn([(html.escape(name), float(time)) for name, time in pages])
     for line in table.splitlines():
         times = re.findall(r"(\d+(?:\.\d+)?) s\b", line)
         if line.startswith(" " * 20):
             names = [html.escape(name) for name in re.split(r"\s{2,}", line.strip())[:2]]
         elif ":" in line and len(times) == 2 or line.startswith("curl") and len(times) == 2:
-            plain, ours = float(times[0]), float(times[1])
-            longest = max(plain, ours, 1e-9)
-            rows = [(names[0], plain, "var(--plain)"), (names[1], ours, "var(--gain)")]
-            cells = "".join(
-                f'<span>{name}</span><i style="width:{100 * time / longest:.1f}%;background:{colour}"></i><span>{time:g} s</span>'
-                for name, time, colour in rows
-            )
-            said = ", ".join(f"{time:g} s {name}" for name, time, _ in rows)
-            return f'<div class="bar" role="img" aria-label="{said}">{cells}</div>'
+            return drawn(list(zip(names, map(float, times))))
     return ""
+
+
+def drawn(times):
+    """A bar for what was measured plainly, and one for Trackway."""
+    longest = max(time for _, time in times) or 1
+    cells = "".join(
+        f'<span>{name}</span><i style="width:{100 * time / longest:.1f}%;background:var(--{colour})"></i><span>{time:g} s</span>'
+        for (name, time), colour in zip(times, ["plain", "gain"])
+    )
+    said = ", ".join(f"{time:g} s {name}" for name, time in times)
+    return f'<div class="bar" role="img" aria-label="{said}">{cells}</div>'
 
 
 def pictures(out, part):

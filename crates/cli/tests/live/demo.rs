@@ -74,6 +74,8 @@ fn it_compares_and_leaves_nothing_behind() {
     for part in ["hbh", "nc", "hf", "manet", "messages"] {
         assert!(page.contains(&format!("<section id=\"{part}\">")), "{part} is not on the page");
     }
+    // The gain at a glance; that of messages is no time.
+    assert_eq!(page.matches("<div class=\"bar\"").count(), 4, "bars are missing");
     for table in page.split("<table>").skip(1) {
         let rows = table.split("</table>").next().unwrap().split("<tr>").skip(1);
         let one_for_all = |row: &&str| row.contains("colspan");
