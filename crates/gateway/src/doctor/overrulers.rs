@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use base::ip::Prefix;
 use host::Kernel;
 use host::fault::{COVERED, OVERRULED};
-use host::links;
+use host::links::{self, LinkState};
 use host::nft::listed;
 use host::others::{Chosen, others_rules};
 use nix::net::if_::if_nametoindex;
@@ -91,9 +91,13 @@ fn has_device(name: &str) -> bool {
 /// Finds addresses of this host that our routes take from it, because the rule for the table `local` comes after our
 /// rules, or is gone.
 fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, routes: &mut Routes) {
-    let own = links::own_addresses(kernel).unwrap_or_default();
+    // The table has no IPv6 addresses of interfaces that are down.
+    let names = needs.devices.keys().map(String::as_str).chain(["lo"]);
+    let states = names.filter_map(|name| LinkState::read(kernel, name).ok().flatten());
+    let running = states.filter(|state| state.is_running);
+    let own: Vec<IpAddr> = running.flat_map(|state| state.addresses).collect();
     for (is_v6, ip) in [(false, "ip"), (true, "ip -6")] {
-        let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6).take(TRIED);
+        let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6);
         let is_taken = |to: &&IpAddr| match routes.marked(**to, 0) {
             NextHop::Neighbour { interface, .. } => !is_others(needs, interface),
             NextHop::Here | NextHop::Nowhere => false,

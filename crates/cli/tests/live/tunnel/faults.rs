@@ -401,8 +401,17 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
 #[ignore = "needs root: run by ./test"]
 fn a_rule_for_this_hosts_own_addresses_that_comes_after_ours_is_a_fault() {
     let mut net = Net::pair("");
-    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"0.0.0.0/0\"");
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"0.0.0.0/0\", \"::/0\"");
     net.start_all();
+    // The kernel keeps the address, and does not take it for this host's.
+    net.run(0, "ip link add down0 type veth peer name down1");
+    net.run(
+        0,
+        "sysctl -qw net.ipv6.conf.down0.disable_ipv6=0 net.ipv6.conf.down0.keep_addr_on_down=1",
+    );
+    net.run(0, "ip address add fd55::1/64 dev down0 nodad");
+    net.run(0, "ip link set down0 up");
+    net.run(0, "ip link set down0 down");
     net.expect_asked(0, (0, "tunnel: running"));
 
     net.run(0, "ip rule add pref 32765 lookup local");
