@@ -439,7 +439,7 @@ impl Wall {
         gone.filter(|(.., uplinks)| !uplinks.is_empty()).collect()
     }
 
-    /// Of these names of counters, those of networks that are no longer known.
+    /// The counters among these that count for networks no longer known.
     pub(crate) fn forgotten<'a>(
         &self,
         names: impl Iterator<Item = &'a String>,

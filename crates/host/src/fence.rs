@@ -238,7 +238,7 @@ impl Fence {
         carry_out(orders)?;
         for name in &forgotten {
             self.forgotten += counted.get(name).copied().unwrap_or(0);
-            // A network that comes back has a new counter.
+            // If the network comes back, its counter begins with 0.
             self.dropped_before.remove(name);
         }
         self.wall = Arc::clone(wall);
