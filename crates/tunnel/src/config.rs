@@ -24,9 +24,10 @@ base::parameters! {
         #[allowed(Kind::count(576..=1_500).of("octets"))]
         pub base_mtu: usize = 1_280;
 
-        /// How long a packet is worth recovering after it was sent first.
+        /// How long a packet is worth recovering after it was sent first; without, the longer of 2 s and four round
+        /// trips.
         #[allowed(Kind::period(Duration::from_millis(50)..=Duration::from_secs(60)))]
-        pub deadline: Duration = Duration::from_secs(2);
+        pub deadline: Option<Duration> = None;
 
         /// How much delay a packet bears before the transport inside sends it again; the longer the round trip is
         /// beside it, the more is repaired in advance.

@@ -34,6 +34,7 @@
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
+mod advance;
 mod config;
 pub mod headers;
 mod kept;

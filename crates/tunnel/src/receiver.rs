@@ -104,6 +104,11 @@ impl Receiver {
         }
     }
 
+    /// Missing sources are given up after so long.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.give_up_after = patience;
+    }
+
     /// Takes a source.
     pub fn handle_source(
         &mut self,

@@ -17,6 +17,11 @@ const WORTH: usize = 8_000;
 /// The least and the longest delay of a report.
 const MIN_DELAY: Duration = Duration::from_millis(1);
 const MAX_DELAY: Duration = Duration::from_millis(25);
+/// Datagrams with nothing but a report take this part of the rate of the path.
+const OF_RATE: f64 = 0.05;
+/// For this part of a round trip such a datagram waits at most, and so long.
+const MOST_HELD: u32 = 2;
+const LONGEST_HELD: Duration = Duration::from_secs(1);
 /// The delay of a report while the round trip is unknown.
 const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
 
@@ -34,6 +39,8 @@ pub struct Reporter {
     /// When a source that may only be late counts as missing.
     ripe_at: Option<Time>,
     reported_at: Time,
+    /// The earliest time of the next datagram with nothing but a report.
+    alone_at: Time,
     /// The losses among the peer's datagrams: their rate, and their number.
     loss: Loss,
     missed: u64,
@@ -84,6 +91,23 @@ impl Reporter {
             now + delay(rtt, 4)
         };
         self.due = earliest(self.due, Some(due));
+    }
+
+    /// Whether a report is due and may go by itself.
+    pub fn is_due_alone(&self, now: Time) -> bool {
+        self.next_alone().is_some_and(|due| due <= now)
+    }
+
+    /// When [`Self::is_due_alone`] will hold.
+    pub fn next_alone(&self) -> Option<Time> {
+        self.next_timeout().map(|due| due.max(self.alone_at))
+    }
+
+    /// A report went by itself, in a datagram of so many octets, on a path of `rate` bit/s with this round trip. On a
+    /// slow path the next one waits: it would take the room of packets.
+    pub fn handle_alone(&mut self, now: Time, octets: usize, rate: f64, rtt: Duration) {
+        let wait = 8.0 * octets as f64 / (OF_RATE * rate.max(1.0));
+        self.alone_at = now + Duration::from_secs_f64(wait.min(1e6)).min(longest_held(rtt));
     }
 
     pub fn is_due(&self, now: Time) -> bool {
@@ -146,7 +170,12 @@ impl Reporter {
 
 /// The longest delay of a report.
 pub fn longest_wait(rtt: Duration) -> Duration {
-    delay(Some(rtt), 4)
+    delay(Some(rtt), 4).max(longest_held(rtt))
+}
+
+/// How long a report that would go by itself is held at most.
+fn longest_held(rtt: Duration) -> Duration {
+    (rtt / MOST_HELD).min(LONGEST_HELD)
 }
 
 /// A share of the round trip, within the bounds.
@@ -157,6 +186,23 @@ fn delay(rtt: Option<Duration>, share: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_by_itself_waits_on_a_slow_path_and_half_a_round_trip_at_most() {
+        const MS: Duration = Duration::from_millis(1);
+        // 100 octets each 800 ms are a twentieth of 20 kbit/s.
+        for (rate, rtt, wait) in [(20e3, 2_000, 800), (20e3, 200, 100), (10e6, 200, 2)] {
+            let mut reporter = Reporter::default();
+            let sent_at = Time::ZERO + MS * 10_000;
+            reporter.handle_alone(sent_at, 100, rate, MS * rtt);
+            reporter.handle_datagram(sent_at, 0, false, Some(MS * rtt));
+            reporter.handle_eliciting(sent_at, 100, Some(MS * rtt), true);
+
+            assert!(reporter.is_due(sent_at), "beside packets it goes at once");
+            assert!(!reporter.is_due_alone(sent_at + MS * wait - MS));
+            assert!(reporter.is_due_alone(sent_at + MS * wait));
+        }
+    }
 
     #[test]
     fn datagrams_that_overtake_each_other_are_not_reported_as_lost() {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! deficit = missing - rank             reported
-//!         + p * sources since          expected to be lost
+//!         + p * sources since          expected to be lost, without those of acknowledgements alone
 //!         - (1 - p) * equations since  expected to come
 //!         + z * sqrt(variance)         margin
 //! ```
@@ -79,8 +79,9 @@ struct Flight {
     start: u64,
     /// One past the greatest sequence that a report has told as received. A timeout may have moved `start` beyond.
     told: u64,
-    /// How many sources and equations are in the log.
+    /// How many of each kind are in the log.
     sources: u32,
+    acknowledgements: u32,
     equations: u32,
     load: Load,
     loss: Loss,
@@ -259,7 +260,7 @@ impl Sender {
     /// Counts everything in flight on a path as lost.
     pub fn handle_silence(&mut self, path: PathId) {
         let flight = &mut self.flights[path.index()];
-        let lost = f64::from(flight.sources);
+        let lost = f64::from(flight.sources + flight.acknowledgements);
         flight.forget_before(flight.end());
         let are_all = self.flights.iter().all(|flight| flight.log.is_empty());
         let lacking = if are_all { f64::MAX } else { self.view.lacking.max(0.0) + lost };
@@ -372,7 +373,7 @@ impl Sender {
     /// Whether sources or equations are on their way by a path.
     pub fn is_flying(&self, path: PathId) -> bool {
         let flight = &self.flights[path.index()];
-        flight.sources + flight.equations > 0
+        flight.sources + flight.acknowledgements + flight.equations > 0
     }
 
     /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
@@ -610,9 +611,10 @@ impl Flight {
     fn count(&mut self, carried: Carried, change: i32) {
         match carried {
             Carried::Equation => self.equations = self.equations.saturating_add_signed(change),
-            Carried::Acknowledgements | Carried::Source => {
-                self.sources = self.sources.saturating_add_signed(change);
+            Carried::Acknowledgements => {
+                self.acknowledgements = self.acknowledgements.saturating_add_signed(change);
             }
+            Carried::Source => self.sources = self.sources.saturating_add_signed(change),
             Carried::Other => {}
         }
     }

@@ -9,6 +9,7 @@ use base::serial::{expand, low24};
 use base::time::{Time, earliest};
 
 use super::Config;
+use super::advance::Advance;
 use super::kept::Kept;
 use super::liveness::Liveness;
 use super::mtu::Search;
@@ -43,6 +44,10 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// and for as long as TCP waits at first (RFC 6298, 2.1): on a slow link length takes most of the time.
 const UNKNOWN_LENGTH: u32 = 3;
 const LEAST_OF_LONG: Duration = Duration::from_secs(1);
+/// Unless configured, a source is repaired for so long, and for so many round trips at least: a repair that answers a
+/// report comes after one.
+const DEADLINE: Duration = Duration::from_secs(2);
+const REPAIRED_ROUNDS: u32 = 4;
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
@@ -109,6 +114,8 @@ pub struct Tunnel {
 
     /// What the peer may still make this end do.
     budgets: Budgets,
+    /// What equations in advance may still take.
+    advance: Advance,
 }
 
 /// A path to the peer, with its measurements and timers. The [`Sender`] knows its loss rate.
@@ -204,7 +211,7 @@ impl Tunnel {
             symbol: Vec::new(),
             receiver: Receiver::new(
                 config.window,
-                config.deadline + GRACE,
+                config.deadline.unwrap_or(DEADLINE) + GRACE,
                 config.max_mtu.clamp(JUMBO, LONGEST_OUTER)
                     - config.overhead
                     - FLAGS
@@ -216,6 +223,7 @@ impl Tunnel {
             secret,
             questions: 0,
             budgets: Budgets::default(),
+            advance: Advance::new(now),
             config,
         }
     }
@@ -230,11 +238,12 @@ impl Tunnel {
     /// The earlier life may have passed on a packet without telling us: then the packet comes twice, as IP allows.
     #[must_use]
     pub fn next_life(self, now: Time, config: Config, rng: Rng) -> Self {
-        let Self { queue, recorder, sender, receiver, mut kept, config: before, .. } = self;
+        let deadline = self.deadline();
+        let Self { queue, recorder, sender, receiver, mut kept, .. } = self;
         let mut next = Self::new(now, config, rng);
         next.receiver.follow(receiver, &mut next.stats.received);
         // Without the deadlines that have passed, though nobody has looked.
-        let oldest = Time::ZERO + now.since(Time::ZERO).saturating_sub(before.deadline);
+        let oldest = Time::ZERO + now.since(Time::ZERO).saturating_sub(deadline);
         let young = sender.sent_since(oldest).count() as u64;
         next.stats.sent.sources_expired = sender.end() - sender.floor() - young;
         let taken_over = &mut next.stats.inner.packets_taken_over;
@@ -259,7 +268,7 @@ impl Tunnel {
             && let Some(flow) = self.queue.answered(packet)
         {
             let has_copy = !self.is_down();
-            let expires = if has_copy { now + self.config.deadline } else { now };
+            let expires = if has_copy { now + self.deadline() } else { now };
             self.kept.keep(expires, flow, packet);
         }
         if self.is_down() {
@@ -423,11 +432,7 @@ impl Tunnel {
         self.seen = now;
         self.receive(|it, _, stats| it.handle_timeout(now, stats));
         self.change_mtu(|it| it.paths.iter_mut().for_each(|path| path.mtu.handle_timeout(now)));
-        if self.oldest_expires_at().is_some_and(|at| at <= now) {
-            let oldest = now - self.config.deadline + Duration::from_nanos(1);
-            let count = self.sender.give_up_before(oldest);
-            self.note_given_up(count);
-        }
+        self.give_up_old(now);
         for at in 0..self.paths.len() {
             self.handle_silence(now, at);
             self.join(at);
@@ -442,6 +447,7 @@ impl Tunnel {
             }
         }
         // Last: a path that is down now makes the longest round trip shorter.
+        self.give_up_old(now);
         if self.stuck_at().is_some_and(|at| at <= now) {
             self.progress.restart(now);
             let flying = |path: &&mut Path| self.sender.is_flying(path.id);
@@ -724,6 +730,7 @@ impl Tunnel {
         }
         self.budgets.reading.add(self.sender.steps() - before);
         self.progress.handle_report(now, first_missing);
+        self.receiver.set_patience(self.deadline() + GRACE);
         let path = &mut self.paths[at];
         let about = (newest, path.mtu.confirmed());
         let (known, _) = path.reported.counts();
@@ -762,6 +769,15 @@ impl Tunnel {
         }
     }
 
+    /// Gives up sources that are older than the deadline.
+    fn give_up_old(&mut self, now: Time) {
+        if self.oldest_expires_at().is_some_and(|at| at <= now) {
+            let oldest = now - self.deadline() + Duration::from_nanos(1);
+            let count = self.sender.give_up_before(oldest);
+            self.note_given_up(count);
+        }
+    }
+
     /// Accounts for sources that were given up. After the last of them no report is awaited: none
     /// would come to end the silence.
     fn note_given_up(&mut self, count: u64) {
@@ -771,9 +787,18 @@ impl Tunnel {
         }
     }
 
+    /// How long a source is repaired after it was sent first.
+    fn deadline(&self) -> Duration {
+        self.config.deadline.unwrap_or_else(|| {
+            let rtt = Some(self.longest_rtt()).filter(|rtt| *rtt > Duration::ZERO);
+            // Before the first report the round trip may be as long as a peer may be silent.
+            DEADLINE.max(rtt.map_or(self.config.dead_after, |rtt| REPAIRED_ROUNDS * rtt))
+        })
+    }
+
     /// When the oldest source that is not acknowledged is given up.
     fn oldest_expires_at(&self) -> Option<Time> {
-        self.sender.oldest_sent_at().map(|at| at + self.config.deadline)
+        self.sender.oldest_sent_at().map(|at| at + self.deadline())
     }
 
     /// When the retransmission timer of a path expires.
@@ -1058,13 +1083,13 @@ impl Tunnel {
         {
             return Some(self.send_bare(now, at, Body::Handshake(&datagram), false, out));
         }
-        if path.reporter.is_due(now) && !self.has_room_for_report(now, at) {
+        if path.reporter.is_due_alone(now) && !self.has_room_for_report(now, at) {
             return Some(self.send_report(now, at, out));
         }
         if let Some(transmit) = self.poll_data(now, at, out) {
             return Some(transmit);
         }
-        self.paths[at].reporter.is_due(now).then(|| self.send_report(now, at, out))
+        self.paths[at].reporter.is_due_alone(now).then(|| self.send_report(now, at, out))
     }
 
     /// The paths in use, the best first.
@@ -1105,7 +1130,7 @@ impl Tunnel {
         } else {
             (None, None)
         };
-        let reporter = path.reporter.next_timeout();
+        let reporter = path.reporter.next_alone();
         [proof, path.mtu.next_probe(), path.liveness.next_question(), reporter, copy, data]
     }
 
@@ -1123,10 +1148,12 @@ impl Tunnel {
         if has_next {
             return Some(next);
         }
-        let due = if self.sender.lacks(self.margin(at)) {
+        let due = if self.lacks_expected(at) {
             next
         } else {
-            next.max(earliest(self.spare_at(at), self.hole_is_old_at())?)
+            let wanted = if self.lacks(at) { Some(next) } else { self.spare_at(at) };
+            let advance = wanted.and_then(|due| Some(due.max(self.advance_at(self.seen, false)?)));
+            next.max(earliest(advance, self.hole_is_old_at())?)
         };
         Some(due.max(self.budgets.sending.ready_at()))
     }
@@ -1155,8 +1182,7 @@ impl Tunnel {
             return Some(transmit);
         }
         let may_repair = !self.budgets.sending.is_over(now);
-        let is_wanted = self.sender.lacks(self.margin(at))
-            || self.hole_is_old_at().is_some_and(|due| due <= now);
+        let is_wanted = self.wants_equation(now, at);
         if may_repair && is_wanted {
             return self.send_equation(now, at, out);
         }
@@ -1165,7 +1191,10 @@ impl Tunnel {
         {
             return Some(transmit);
         }
-        if may_repair && self.spare_at(at).is_some_and(|due| due <= now) {
+        if may_repair
+            && self.may_advance(now, false)
+            && (self.lacks(at) || self.spare_at(at).is_some_and(|due| due <= now))
+        {
             return self.send_equation(now, at, out);
         }
         self.stats.sent.equations_deferred += u64::from(is_wanted && !may_repair);
@@ -1245,6 +1274,7 @@ impl Tunnel {
         let extras = self.extras(now, at, symbol.len() + wire::SOURCE_HEADER);
         self.budgets.repairing.earn(symbol.len());
         self.budgets.sending.earn(symbol.len());
+        self.advance.earn(now, self.room(), self.longest_rtt(), symbol.len());
         let symbol = self.sender.add_source(now, symbol, self.paths[at].number());
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
@@ -1300,6 +1330,7 @@ impl Tunnel {
 
     /// Retransmits a source or sends a repair.
     fn send_equation(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        let is_in_advance = self.is_in_advance(now, at);
         let carrier = self.paths[at].number();
         let limit = self.max_symbol();
         let extras = self.extras(now, at, limit + REPAIR_HEADER);
@@ -1335,12 +1366,19 @@ impl Tunnel {
             self.sender.dscp(None)
         };
         self.budgets.sending.add(HANDED);
+        if is_in_advance {
+            let octets = out.len() + self.paths[at].overhead;
+            self.advance.spend(now, octets);
+        }
         Some(Transmit { dscp, ..self.account(now, at, out, Carried::Equation, false) })
     }
 
     fn send_report(&mut self, now: Time, at: usize, out: &mut Vec<u8>) -> Transmit {
         self.stats.sent.reports_sent += 1;
-        self.send_control(now, at, Body::Empty, false, out)
+        let transmit = self.send_control(now, at, Body::Empty, false, out);
+        let Path { reporter, rate, overhead, .. } = &mut self.paths[at];
+        reporter.handle_alone(now, out.len() + *overhead, rate.rate(), rate.rtt());
+        transmit
     }
 
     /// Whether the next datagram of a path has room for a report.
@@ -1348,7 +1386,7 @@ impl Tunnel {
         if self.understanding.is_urgent(now) || !self.takes(at) {
             return false;
         }
-        let lacks = self.sender.lacks(self.margin(at));
+        let lacks = self.wants_equation(now, at);
         let cut = self.recorder.cut().map(|cut| cut.left() + 1);
         let next = cut.or_else(|| self.queue.next_size()).filter(|_| !lacks);
         let most = RECORD_HEADER + FLOOR + self.most_of_report();
@@ -1465,6 +1503,47 @@ impl Tunnel {
         Transmit { number, is_probe, dscp: 0 }
     }
 
+    /// Whether the peer is likely to lack an equation, with the path's margin.
+    fn lacks(&self, at: usize) -> bool {
+        self.sender.lacks(self.margin(at))
+    }
+
+    /// Whether it is without a margin for more losses than expected.
+    fn lacks_expected(&self, at: usize) -> bool {
+        self.sender.lacks(self.margin(at).min(0.0))
+    }
+
+    /// Whether an equation goes before the next source.
+    fn wants_equation(&self, now: Time, at: usize) -> bool {
+        !self.is_in_advance(now, at) || self.lacks(at) && self.may_advance(now, true)
+    }
+
+    /// Whether the next equation is for more losses than are expected and known.
+    fn is_in_advance(&self, now: Time, at: usize) -> bool {
+        !self.lacks_expected(at) && self.hole_is_old_at().is_none_or(|due| due > now)
+    }
+
+    /// When the next equation in advance may be sent if nothing else happens; `has_more`: sources wait.
+    fn advance_at(&self, now: Time, has_more: bool) -> Option<Time> {
+        self.advance.ready_at(now, has_more)
+    }
+
+    fn may_advance(&self, now: Time, has_more: bool) -> bool {
+        self.advance_at(now, has_more).is_some_and(|at| at <= now)
+    }
+
+    /// What the best path has room for besides the flows' own packets and the repairs they need, in bit/s.
+    fn room(&self) -> f64 {
+        let best = &self.paths[self.best()];
+        (BUSY * best.rate.rate() - self.load(best)).max(0.0)
+    }
+
+    /// What was sent on a path lately, in bit/s.
+    fn load(&self, path: &Path) -> f64 {
+        let rtt = path.known_rtt().unwrap_or(UNKNOWN_RTT);
+        8.0 * self.sender.octets_per_round(path.id) / rtt.as_secs_f64()
+    }
+
     fn margin(&self, at: usize) -> f64 {
         margin(self.paths[at].rate.rtt(), self.config.patience)
     }
@@ -1531,9 +1610,7 @@ impl Tunnel {
 
     /// Whether a path has no room for more than the flows' own packets and the repairs they need.
     fn is_busy(&self, path: &Path) -> bool {
-        let Some(rtt) = path.known_rtt() else { return false };
-        let window = path.rate.rate() / 8.0 * rtt.as_secs_f64();
-        self.sender.octets_per_round(path.id) >= BUSY * window
+        path.known_rtt().is_some() && self.load(path) >= BUSY * path.rate.rate()
     }
 
     fn idle_wait(&self, at: usize) -> Duration {

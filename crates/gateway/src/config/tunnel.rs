@@ -484,7 +484,7 @@ mod tests {
         assert!(!tunnel.fail_open && !tunnel.replace_routes);
         let [peer] = &tunnel.peers[..] else { panic!("{tunnel:?}") };
         assert_eq!((&peer.endpoint, peer.keepalive, peer.parameters.max_rate), (&None, None, None));
-        assert_eq!(peer.parameters.deadline, Duration::from_secs(2));
+        assert_eq!(peer.parameters.deadline, None);
         assert_eq!(peer.routes, ["10.2.0.0/16".parse().unwrap()]);
     }
 

@@ -222,6 +222,8 @@ fn draws_of_tunnel(config: &nc::Config) -> String {
         copy_dscp,
         dead_after,
     } = config;
+    // As written when this was the default: other words would draw other seeds.
+    let deadline = deadline.unwrap_or(Duration::from_secs(2));
     format!(
         "Config {{ base_mtu: {base_mtu}, max_mtu: {max_mtu}, overhead: {overhead}, deadline: {deadline:?}, \
          patience: {patience:?}, queue: {queue}, window: {window}, max_rate: {max_rate:?}, \

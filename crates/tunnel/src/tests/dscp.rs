@@ -71,7 +71,7 @@ fn sent(copies: bool, loss: f64) -> Vec<(u8, BTreeSet<u8>)> {
 }
 
 fn config(copies: bool) -> Config {
-    let deadline = Duration::from_secs(10);
+    let deadline = Some(Duration::from_secs(10));
     Config { copy_dscp: copies, compress_headers: false, deadline, ..Config::default() }
 }
 

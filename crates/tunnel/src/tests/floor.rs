@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn nothing_is_given_up_but_what_the_sender_gave_up() {
-    let deadline = Duration::from_millis(500);
+    let deadline = Some(Duration::from_millis(500));
     let mut path = Path::new(5, Config { deadline, ..Config::default() });
     path.feed(0, 1, 500, MILLISECOND);
     path.run(secs(1));

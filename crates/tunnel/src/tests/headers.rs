@@ -32,7 +32,7 @@ fn a_full_segment_is_some_forty_octets_shorter() {
 #[test]
 fn losses_take_no_further_packets_with_them() {
     for loss in [0.01, 0.1, 0.3] {
-        let config = Config { deadline: Duration::from_secs(30), ..Config::default() };
+        let config = Config { deadline: Some(Duration::from_secs(30)), ..Config::default() };
         let mut path = Path::new(2, config);
         path.loss = loss;
 
@@ -52,7 +52,7 @@ fn losses_take_no_further_packets_with_them() {
 
 #[test]
 fn what_is_given_up_harms_only_itself() {
-    let config = Config { deadline: 60 * MILLISECOND, ..Config::default() };
+    let config = Config { deadline: Some(60 * MILLISECOND), ..Config::default() };
     let mut path = Path::new(3, config);
     path.loss = 0.4;
 

@@ -88,7 +88,7 @@ fn compressed_and_cut_packets_come_out_as_they_went_in() {
 
 #[test]
 fn what_is_too_old_is_not_sent_to_the_next_life() {
-    let config = Config { deadline: 200 * MILLISECOND, ..Config::default() };
+    let config = Config { deadline: Some(200 * MILLISECOND), ..Config::default() };
     let mut path = Path::new(3, config);
     path.feed(0, 1, 200, MILLISECOND);
     path.pass(1_000 * MILLISECOND);

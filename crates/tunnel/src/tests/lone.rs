@@ -65,14 +65,7 @@ fn acknowledgements_that_later_ones_make_up_for_are_not_repaired_in_advance() {
     path.delay = RTT / 2;
 
     for _ in 0..50 {
-        let [from, to] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
-        let mut packet = Vec::new();
-        Spec::new(from, to, protocol::TCP).emit(20, &mut packet);
-        // Ports, numbers, an offset of five words, and ACK.
-        packet
-            .extend_from_slice(&[0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 9, 9, 0, 0, 0, 0]);
-        path.sequence += 1;
-        path.planned.insert((path.now, path.sequence), (0, packet));
+        path.feed_acknowledgement(Duration::ZERO);
         path.run(path.now + 3 * RTT);
     }
 
@@ -94,7 +87,7 @@ fn lone(loss: f64, (burst, payload): (u32, usize)) -> Outcome {
     const BURSTS: u32 = 1_500;
     let (mut outcome, mut sent) = (Outcome::default(), 0);
     for seed in 0..3 {
-        let config = Config { deadline: Duration::from_secs(30), ..Config::default() };
+        let config = Config { deadline: Some(Duration::from_secs(30)), ..Config::default() };
         let mut path = Path::new(seed, config);
         (path.loss, path.delay) = (loss, RTT / 2);
         path.feed(0, 500, 1_000, 10 * MILLISECOND);

@@ -14,6 +14,7 @@ mod search;
 mod sender;
 mod short;
 mod silence;
+mod slow;
 mod wire;
 mod work;
 
@@ -45,8 +46,10 @@ fn packets_come_out_as_they_went_in() {
 #[test]
 fn losses_both_ways_are_made_good() {
     for loss in [0.01, 0.1, 0.3, 0.5] {
-        let mut path =
-            Path::new(2, Config { deadline: secs(30).since(Time::ZERO), ..Config::default() });
+        let mut path = Path::new(
+            2,
+            Config { deadline: Some(secs(30).since(Time::ZERO)), ..Config::default() },
+        );
         path.loss = loss;
 
         path.feed(0, 3_000, 1_000, MILLISECOND);
@@ -263,6 +266,18 @@ impl Path {
             self.sequence += 1;
             self.planned.insert((at, self.sequence), (end, packet));
         }
+    }
+
+    /// Plans that a TCP segment with nothing but an acknowledgement goes in at the near end after `wait`.
+    fn feed_acknowledgement(&mut self, wait: Duration) {
+        let [from, to] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+        let mut packet = Vec::new();
+        Spec::new(from, to, protocol::TCP).emit(20, &mut packet);
+        // Ports, numbers, an offset of five words, and ACK.
+        packet
+            .extend_from_slice(&[0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 9, 9, 0, 0, 0, 0]);
+        self.sequence += 1;
+        self.planned.insert((self.now + wait, self.sequence), (0, packet));
     }
 
     fn run(&mut self, until: Time) {

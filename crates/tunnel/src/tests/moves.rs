@@ -23,7 +23,7 @@ fn the_loss_of_another_path_is_measured_anew() {
 
 #[test]
 fn nothing_is_given_up_for_another_address_alone() {
-    let config = Config { deadline: Duration::from_secs(30), ..Config::default() };
+    let config = Config { deadline: Some(Duration::from_secs(30)), ..Config::default() };
     for loss in [0.0, 0.1] {
         let mut path = Path::new(12, config);
         (path.delay, path.loss) = (50 * MILLISECOND, loss);

@@ -11,7 +11,7 @@ fn packets_of_1280_octets_pass_however_short_the_path_is() {
     for (mtu, loss) in
         [(296, 0.0), (296, 0.1), (576, 0.0), (1_000, 0.0), (1_000, 0.1), (1_279, 0.1), (1_280, 0.0)]
     {
-        let config = Config { deadline: Duration::from_secs(30), ..Config::default() };
+        let config = Config { deadline: Some(Duration::from_secs(30)), ..Config::default() };
         let mut path = Path::new(7, config);
         (path.swallowed_beyond, path.loss) = (mtu, loss);
 

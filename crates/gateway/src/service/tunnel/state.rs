@@ -805,7 +805,7 @@ impl State {
 impl Link {
     /// How long a packet waits for keys: no longer than the packet would be worth recovering.
     fn patience(&self) -> Duration {
-        self.config.parameters.deadline.min(GRACE)
+        self.config.parameters.deadline.map_or(GRACE, |deadline| deadline.min(GRACE))
     }
 }
 

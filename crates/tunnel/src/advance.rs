@@ -1,0 +1,129 @@
+//! Bounds the equations in advance: those beyond the losses that are expected or known.
+//!
+//! An equation in advance saves a flow a round trip if more is lost than expected; otherwise it is wasted. A fast path
+//! has many sources in flight, and one equation serves all of them. A slow path has few, so that each would have nearly
+//! one of its own, and those would take much of the path.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+/// Equations in advance take this part of the octets of sources.
+const OF_SOURCES: f64 = 0.05;
+/// Besides, this part of the path's room.
+const OF_ROOM: f64 = 0.1;
+/// The octets that a source may have which nothing was before, for a round trip, and the most that are saved up: a long
+/// packet with all its repairs.
+const MOST: f64 = 12_000.0;
+/// While more is to be sent, so many octets are left for what nothing will follow.
+const RESERVE: f64 = 6_000.0;
+
+/// The octets that equations in advance may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Advance {
+    /// What is left; a debt when negative.
+    octets: f64,
+    /// The time until which the path's room has been counted.
+    at: Time,
+    /// When the newest source was sent, and the room of the path then, in bit/s.
+    source: Option<(Time, f64)>,
+}
+
+impl Advance {
+    pub fn new(now: Time) -> Self {
+        Self { octets: MOST, at: now, source: None }
+    }
+
+    /// A source of so many octets was sent on a path with a round trip of `rtt`, and with room for `room` bit/s more.
+    pub fn earn(&mut self, now: Time, room: f64, rtt: Duration, octets: usize) {
+        let is_first = self.source.is_none_or(|(at, _)| at + rtt <= now);
+        let left = if is_first { MOST } else { self.left(now) + OF_SOURCES * octets as f64 };
+        *self = Self { octets: left.min(MOST), at: now, source: Some((now, room)) };
+    }
+
+    /// An equation in advance was sent, in a datagram of so many octets.
+    pub fn spend(&mut self, now: Time, octets: usize) {
+        *self = Self { octets: self.left(now) - octets as f64, at: now, ..*self };
+    }
+
+    /// When an equation in advance may be sent if nothing else happens: `now` if it may already. `has_more`: sources
+    /// wait for the path.
+    pub fn ready_at(&self, now: Time, has_more: bool) -> Option<Time> {
+        let lacks = if has_more { RESERVE } else { 0.0 } - self.left(now);
+        if lacks < 0.0 {
+            return Some(now);
+        }
+        // One nanosecond is added, so that rounding cannot leave too little.
+        let wait = lacks / self.each_second();
+        (wait < 1e6).then(|| now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
+    }
+
+    fn left(&self, now: Time) -> f64 {
+        (self.octets + self.each_second() * now.since(self.at).as_secs_f64()).min(MOST)
+    }
+
+    /// Octets that the path's room brings in a second.
+    fn each_second(&self) -> f64 {
+        self.source.map_or(0.0, |(_, room)| OF_ROOM * room / 8.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(500);
+
+    /// How many datagrams of 1,000 octets go in advance in 1,000 s, asked for every 10 ms, when a source goes every so
+    /// many milliseconds.
+    fn sent(room: f64, interval: u32, has_more: bool) -> u32 {
+        let mut advance = Advance::new(Time::ZERO);
+        let mut sent = 0;
+        for ms in (0..1_000_000).step_by(10) {
+            let now = Time::ZERO + Duration::from_millis(1) * ms;
+            if ms % interval == 0 {
+                advance.earn(now, room, RTT, 1_000);
+            }
+            while advance.ready_at(now, has_more) == Some(now) {
+                advance.spend(now, 1_000);
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn a_twentieth_goes_in_advance_and_more_where_there_is_room() {
+        let busy = sent(0.0, 10, false);
+        assert!((5_000..=5_014).contains(&busy), "{busy}");
+        let kept = busy - sent(0.0, 10, true);
+        assert!((5..=7).contains(&kept), "for the last ones: {kept}");
+
+        // 5 datagrams a second, and as many by the room.
+        let roomy = sent(400e3, 10, false);
+        assert!((9_990..=10_014).contains(&roomy), "{roomy}");
+    }
+
+    #[test]
+    fn what_nothing_was_before_may_have_all_its_repairs() {
+        assert_eq!(sent(0.0, 500, false), 2_000 * 12);
+        assert!(sent(0.0, 490, false) < 120);
+    }
+
+    #[test]
+    fn it_is_ready_when_it_says() {
+        let mut advance = Advance::new(Time::ZERO);
+        advance.earn(Time::ZERO, 1e5, RTT, 1_000);
+        advance.spend(Time::ZERO, 13_000);
+
+        let at = advance.ready_at(Time::ZERO, false).unwrap();
+
+        let before = at - Duration::from_nanos(3);
+        assert!(advance.ready_at(before, false).unwrap() > before);
+        assert_eq!(advance.ready_at(at, false), Some(at));
+        assert!(advance.ready_at(at, true).unwrap() > at + Duration::from_secs(1));
+        advance.earn(at, 0.0, RTT, 1_000);
+        advance.spend(at, 13_000);
+        assert_eq!(advance.ready_at(at, false), None, "without room, sources alone bring more");
+    }
+}
