@@ -99,7 +99,8 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     for (is_v6, ip) in [(false, "ip"), (true, "ip -6")] {
         let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6);
         let is_taken = |to: &&IpAddr| match routes.marked(**to, 0) {
-            NextHop::Neighbour { interface, .. } => !is_others(needs, interface),
+            NextHop::Neighbour { interface, .. } => links::existing_name(interface)
+                .is_some_and(|name| needs.devices.contains_key(&name)),
             NextHop::Here | NextHop::Nowhere => false,
         };
         if let Some(to) = its.find(is_taken) {
