@@ -165,7 +165,13 @@ fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> 
     let mut names = BTreeMap::new();
     for (index, entry) in nodes.list()?.iter().enumerate() {
         let name = entry.text()?;
-        name::check(name).map_err(|what| entry.complain(what))?;
+        // Written scenarios have spaces in names, and random streams are drawn by names.
+        if name.trim() != name || !name::is_allowed(&name.replace(' ', "-")) {
+            let allowed = name::ALLOWED;
+            return Err(
+                entry.complain(format!("{name:?} is not allowed: {allowed}, spaces within"))
+            );
+        }
         if names.insert(name, index).is_some() {
             return Err(entry.complain(format!("node \"{name}\" is there twice")));
         }

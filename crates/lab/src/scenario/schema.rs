@@ -1,6 +1,5 @@
 //! Describes scenario files for editors, as a JSON schema.
 
-use base::name;
 use base::parameter::Description;
 use hf::ipclient;
 use manet::{aodv, dsdv, olsr, ospf};
@@ -102,7 +101,7 @@ fn several(name: &str, keys: Shape) -> Json {
 
 /// The name of a node.
 fn node() -> Json {
-    schema::like(name::PATTERN)
+    schema::like("^[A-Za-z0-9._-]([A-Za-z0-9._ -]{0,30}[A-Za-z0-9._-])?$")
 }
 
 fn nodes() -> Json {
