@@ -45,6 +45,8 @@ base::counters! {
             pub queue_dropped: counter(packets);
             /// Inner packets dropped because the queue was full.
             pub queue_overflowed: counter(packets);
+            /// Inner TCP segments dropped because an earlier copy still waited.
+            pub queue_repeated: counter(packets);
         }
         /// What was sent to the peer.
         pub sent: struct Sent {

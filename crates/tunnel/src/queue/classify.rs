@@ -30,6 +30,15 @@ pub struct Tag(u64);
 #[derive(Clone, Copy, Debug)]
 pub struct Hash([u64; 4]);
 
+/// What a TCP segment carries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Payload {
+    tag: Tag,
+    seq: u32,
+    len: u32,
+    is_last: bool,
+}
+
 /// How far the TCP segments of a bucket have come: whose, and their greatest sequence number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpProgress(Option<(Tag, u32)>);
@@ -49,6 +58,15 @@ impl Kind {
         } else {
             Self::Other
         }
+    }
+}
+
+impl Payload {
+    /// Of a segment of a flow; `None` if it carries none.
+    pub fn of(segment: Peek, tag: Tag) -> Option<Self> {
+        let Peek { seq, len, .. } = segment;
+        let is_last = segment.occupies() > len;
+        (len > 0).then_some(Self { tag, seq, len, is_last })
     }
 }
 

@@ -24,7 +24,7 @@ use base::ip::{self, FlowKey, Header};
 use base::rng::Rng;
 use base::tcp::Peek;
 use base::time::Time;
-use classify::{FLOWS, Hash, Kind, TcpProgress};
+use classify::{FLOWS, Hash, Kind, Payload, TcpProgress};
 use codel::{Codel, FULL_SIZE, Law, Leaving};
 
 use super::pool::Pool;
@@ -33,6 +33,8 @@ use super::pool::Pool;
 const QUANTUM: usize = FULL_SIZE;
 /// Octets that each packet counts in addition to its own: the memory of its bookkeeping.
 const BOOKKEEPING: usize = 64;
+/// Among so many of the first packets of a flow, a repeated one's first copy is looked for.
+const SEARCHED: usize = 256;
 /// Buffers that are kept for further packets.
 const KEPT: usize = 1_024;
 /// Places for packets that a flow keeps when it has none.
@@ -82,6 +84,8 @@ pub struct Counters {
     pub dropped_by_codel: u64,
     /// Packets dropped because there was no more room.
     pub dropped_at_limit: u64,
+    /// TCP segments not taken because an earlier copy still waited.
+    pub repeated: u64,
     /// Packets thrown away by `clear`.
     pub cleared: u64,
     /// Flows that wait now.
@@ -104,8 +108,19 @@ struct Packet {
     octets: Vec<u8>,
     arrived: Time,
     kind: Kind,
+    /// What it carries if it is a TCP segment with payload.
+    payload: Option<Payload>,
     /// Octets of the flow in the queue on the packet's arrival.
     ahead: usize,
+}
+
+impl Flow {
+    /// Whether a packet with this payload waits. That one is not dropped to slow the flow down then.
+    fn holds(&mut self, payload: Option<Payload>) -> bool {
+        let mut first = self.packets.iter_mut().take(SEARCHED);
+        let copy = first.find(|packet| packet.payload.is_some() && packet.payload == payload);
+        copy.map(|copy| copy.kind = Kind::Repeat).is_some()
+    }
 }
 
 impl Queue {
@@ -137,7 +152,8 @@ impl Queue {
 
     /// Takes an inner packet, cut to the length that its IP header says.
     ///
-    /// When the limit is exceeded, the longest flow loses its first packets.
+    /// When the limit is exceeded, the longest flow loses its first packets. A TCP segment whose first copy still waits is
+    /// not taken: TCP took a long wait for a loss. It learns of its error by the first copy's timestamp (RFC 3522).
     pub fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (key, offset) = FlowKey::of(&header, packet);
@@ -148,11 +164,16 @@ impl Queue {
         let flow = &mut self.flows[index];
         let segment = Peek::of(&key, &header, packet, offset);
         let kind = Kind::of(segment, tag, &mut flow.progress);
+        let payload = segment.and_then(|segment| Payload::of(segment, tag));
+        if kind == Kind::Repeat && flow.holds(payload) {
+            self.stats.repeated += 1;
+            return Ok(());
+        }
         self.stats.flows += usize::from(flow.packets.is_empty());
         let mut octets = self.pool.take();
         octets.extend_from_slice(&packet[..len]);
         let ahead = self.backlogs[index];
-        flow.packets.push_back(Packet { octets, arrived: now, kind, ahead });
+        flow.packets.push_back(Packet { octets, arrived: now, kind, payload, ahead });
         if !flow.is_listed {
             flow.is_listed = true;
             flow.credit = QUANTUM.cast_signed();
@@ -191,7 +212,7 @@ impl Queue {
         loop {
             let (index, is_sparse) = self.turn()?;
             let flow = &mut self.flows[index];
-            let Packet { octets, arrived, kind, ahead } = flow.packets.front_mut()?;
+            let Packet { octets, arrived, kind, ahead, .. } = flow.packets.front_mut()?;
             let (arrived, kind, ahead) = (*arrived, *kind, *ahead);
             let len = octets.len();
             let its = ip::dscp(octets);

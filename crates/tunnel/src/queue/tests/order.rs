@@ -7,7 +7,7 @@ use base::time::Time;
 use proptest::prelude::*;
 
 use super::packets::{
-    NO_LIMIT, ROUND_TRIP, at, flow_of, is_marked, number_of, pop, queue, tcp, udp,
+    NO_LIMIT, ROUND_TRIP, at, flow_of, is_marked, number_of, pop, queue, tcp, tcp_at, udp,
 };
 use crate::queue::{BOOKKEEPING, FLOWS};
 
@@ -273,4 +273,26 @@ proptest! {
         prop_assert!(queue.is_empty() && queue.len_octets() == 0 && stats.flows == 0);
         prop_assert_eq!(pushed, popped + stats.dropped_at_limit + stats.dropped_by_codel);
     }
+}
+
+#[test]
+fn a_repeated_segment_is_not_taken_while_its_first_copy_waits() {
+    let mut queue = queue(NO_LIMIT);
+    let segment = |number: u8| tcp_at(1 + 1_000 * u32::from(number), &[number; 1_000]);
+    (0..8).for_each(|number| queue.push(at(0), &segment(number)).unwrap());
+    let first = pop(at(1), &mut queue).unwrap().1;
+    assert_eq!(first, segment(0));
+
+    // TCP's timer has expired: it sends all again.
+    (0..8).for_each(|number| queue.push(at(2), &segment(number)).unwrap());
+    queue.push(at(2), &tcp_at(1_001, &[1; 500])).unwrap();
+
+    assert_eq!(queue.stats().repeated, 7);
+    let rest: Vec<Vec<u8>> = std::iter::from_fn(|| Some(pop(at(3), &mut queue)?.1)).collect();
+    let expected = (1..8).chain([0]).map(segment).chain([tcp_at(1_001, &[1; 500])]);
+    assert_eq!(
+        rest,
+        expected.collect::<Vec<_>>(),
+        "what has left, or is cut otherwise, goes again"
+    );
 }

@@ -44,12 +44,21 @@ pub fn number_of(packet: &[u8]) -> u32 {
 }
 
 pub fn tcp(flags: Flags, payload: &[u8]) -> Vec<u8> {
+    segment(1, flags, payload)
+}
+
+/// A segment with these octets, from this sequence number on.
+pub fn tcp_at(seq: u32, payload: &[u8]) -> Vec<u8> {
+    segment(seq, Flags::ACK, payload)
+}
+
+fn segment(seq: u32, flags: Flags, payload: &[u8]) -> Vec<u8> {
     let end = |host: u8, port| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), port);
     let mut packet = Vec::new();
     Segment {
         source: end(1, 40_000),
         destination: end(2, 80),
-        seq: 1,
+        seq,
         ack: 1,
         flags,
         window: 1_000,
