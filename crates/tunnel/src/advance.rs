@@ -12,8 +12,7 @@ use base::time::Time;
 const OF_SOURCES: f64 = 0.05;
 /// Besides, this part of the path's room.
 const OF_ROOM: f64 = 0.1;
-/// The octets that a source may have which nothing was before, for a round trip, and the most that are saved up: a long
-/// packet with all its repairs.
+/// The most octets that are saved up: a long packet with all its repairs. After a pause of a round trip all are there.
 const MOST: f64 = 12_000.0;
 /// While more is to be sent, so many octets are left for what nothing will follow.
 const RESERVE: f64 = 6_000.0;
@@ -25,46 +24,48 @@ pub struct Advance {
     octets: f64,
     /// The time until which the path's room has been counted.
     at: Time,
-    /// When the newest source was sent, and the room of the path then, in bit/s.
-    source: Option<(Time, f64)>,
+    /// What the path's room brings in a second, in octets, since the newest source.
+    each_second: f64,
+    /// When a pause of a round trip since the newest source or equation will be over.
+    rested_at: Time,
+    rtt: Duration,
 }
 
 impl Advance {
     pub fn new(now: Time) -> Self {
-        Self { octets: MOST, at: now, source: None }
+        Self { octets: MOST, at: now, each_second: 0.0, rested_at: now, rtt: Duration::ZERO }
     }
 
     /// A source of so many octets was sent on a path with a round trip of `rtt`, and with room for `room` bit/s more.
     pub fn earn(&mut self, now: Time, room: f64, rtt: Duration, octets: usize) {
-        let is_first = self.source.is_none_or(|(at, _)| at + rtt <= now);
-        let left = if is_first { MOST } else { self.left(now) + OF_SOURCES * octets as f64 };
-        *self = Self { octets: left.min(MOST), at: now, source: Some((now, room)) };
+        let left = self.left(now) + OF_SOURCES * octets as f64;
+        let each_second = OF_ROOM * room / 8.0;
+        *self = Self { octets: left.min(MOST), at: now, each_second, rested_at: now + rtt, rtt };
     }
 
     /// An equation in advance was sent, in a datagram of so many octets.
     pub fn spend(&mut self, now: Time, octets: usize) {
-        *self = Self { octets: self.left(now) - octets as f64, at: now, ..*self };
+        let left = self.left(now) - octets as f64;
+        *self = Self { octets: left, at: now, rested_at: now + self.rtt, ..*self };
     }
 
     /// When an equation in advance may be sent if nothing else happens: `now` if it may already. `has_more`: sources
     /// wait for the path.
-    pub fn ready_at(&self, now: Time, has_more: bool) -> Option<Time> {
+    pub fn ready_at(&self, now: Time, has_more: bool) -> Time {
         let lacks = if has_more { RESERVE } else { 0.0 } - self.left(now);
         if lacks < 0.0 {
-            return Some(now);
+            return now;
         }
         // One nanosecond is added, so that rounding cannot leave too little.
-        let wait = lacks / self.each_second();
-        (wait < 1e6).then(|| now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
+        let wait = Duration::from_secs_f64((lacks / self.each_second).min(1e6));
+        self.rested_at.min(now + wait + Duration::from_nanos(1))
     }
 
     fn left(&self, now: Time) -> f64 {
-        (self.octets + self.each_second() * now.since(self.at).as_secs_f64()).min(MOST)
-    }
-
-    /// Octets that the path's room brings in a second.
-    fn each_second(&self) -> f64 {
-        self.source.map_or(0.0, |(_, room)| OF_ROOM * room / 8.0)
+        if self.rested_at <= now {
+            return MOST;
+        }
+        (self.octets + self.each_second * now.since(self.at).as_secs_f64()).min(MOST)
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
             if ms % interval == 0 {
                 advance.earn(now, room, RTT, 1_000);
             }
-            while advance.ready_at(now, has_more) == Some(now) {
+            while advance.ready_at(now, has_more) == now {
                 advance.spend(now, 1_000);
                 sent += 1;
             }
@@ -105,25 +106,25 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_was_before_may_have_all_its_repairs() {
-        assert_eq!(sent(0.0, 500, false), 2_000 * 12);
-        assert!(sent(0.0, 490, false) < 120);
+    fn after_a_pause_all_may_go() {
+        let mut advance = Advance::new(Time::ZERO);
+        advance.earn(Time::ZERO, 0.0, RTT, 1_000);
+        advance.spend(Time::ZERO, 13_000);
+        assert_eq!(advance.ready_at(Time::ZERO, true), Time::ZERO + RTT, "the end of a busy flow");
     }
 
     #[test]
     fn it_is_ready_when_it_says() {
         let mut advance = Advance::new(Time::ZERO);
-        advance.earn(Time::ZERO, 1e5, RTT, 1_000);
+        advance.earn(Time::ZERO, 1e6, RTT, 1_000);
         advance.spend(Time::ZERO, 13_000);
 
-        let at = advance.ready_at(Time::ZERO, false).unwrap();
+        let at = advance.ready_at(Time::ZERO, false);
 
+        assert!(at < Time::ZERO + RTT);
         let before = at - Duration::from_nanos(3);
-        assert!(advance.ready_at(before, false).unwrap() > before);
-        assert_eq!(advance.ready_at(at, false), Some(at));
-        assert!(advance.ready_at(at, true).unwrap() > at + Duration::from_secs(1));
-        advance.earn(at, 0.0, RTT, 1_000);
-        advance.spend(at, 13_000);
-        assert_eq!(advance.ready_at(at, false), None, "without room, sources alone bring more");
+        assert!(advance.ready_at(before, false) > before);
+        assert_eq!(advance.ready_at(at, false), at);
+        assert!(advance.ready_at(at, true) > at);
     }
 }

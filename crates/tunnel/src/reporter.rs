@@ -17,10 +17,9 @@ const WORTH: usize = 8_000;
 /// The least and the longest delay of a report.
 const MIN_DELAY: Duration = Duration::from_millis(1);
 const MAX_DELAY: Duration = Duration::from_millis(25);
-/// Datagrams with nothing but a report take this part of the rate of the path.
+/// Reports that go by themselves, about less than [`WORTH`], take this part of the rate of the path.
 const OF_RATE: f64 = 0.05;
-/// For this part of a round trip such a datagram waits at most, and so long.
-const MOST_HELD: u32 = 2;
+/// How long such a report is held at most, and for no more than a quarter of a round trip.
 const LONGEST_HELD: Duration = Duration::from_secs(1);
 /// The delay of a report while the round trip is unknown.
 const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
@@ -83,6 +82,9 @@ impl Reporter {
         at_once: bool,
     ) {
         self.unreported += octets;
+        if at_once {
+            self.alone_at = now;
+        }
         let due = if at_once || self.unreported >= BATCH {
             now
         } else if self.unreported >= WORTH {
@@ -100,11 +102,12 @@ impl Reporter {
 
     /// When [`Self::is_due_alone`] will hold.
     pub fn next_alone(&self) -> Option<Time> {
-        self.next_timeout().map(|due| due.max(self.alone_at))
+        let from = if self.unreported >= WORTH { Time::ZERO } else { self.alone_at };
+        self.next_timeout().map(|due| due.max(from))
     }
 
-    /// A report went by itself, in a datagram of so many octets, on a path of `rate` bit/s with this round trip. On a
-    /// slow path the next one waits: it would take the room of packets.
+    /// A report went by itself, in a datagram of so many octets, on a path of `rate` bit/s with this round trip. The next
+    /// one is held for a while, as it would take the room of packets on a slow path.
     pub fn handle_alone(&mut self, now: Time, octets: usize, rate: f64, rtt: Duration) {
         let wait = 8.0 * octets as f64 / (OF_RATE * rate.max(1.0));
         self.alone_at = now + Duration::from_secs_f64(wait.min(1e6)).min(longest_held(rtt));
@@ -168,14 +171,19 @@ impl Reporter {
     }
 }
 
+/// The longest delay of a report, unless it is held.
+pub fn usual_wait(rtt: Duration) -> Duration {
+    delay(Some(rtt), 4)
+}
+
 /// The longest delay of a report.
 pub fn longest_wait(rtt: Duration) -> Duration {
-    delay(Some(rtt), 4).max(longest_held(rtt))
+    usual_wait(rtt).max(longest_held(rtt))
 }
 
 /// How long a report that would go by itself is held at most.
 fn longest_held(rtt: Duration) -> Duration {
-    (rtt / MOST_HELD).min(LONGEST_HELD)
+    (rtt / 4).min(LONGEST_HELD)
 }
 
 /// A share of the round trip, within the bounds.
@@ -188,19 +196,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_by_itself_waits_on_a_slow_path_and_half_a_round_trip_at_most() {
+    fn a_report_by_itself_waits_on_a_slow_path_unless_it_is_about_much_or_asked_for() {
         const MS: Duration = Duration::from_millis(1);
+        let sent_at = Time::ZERO + MS * 10_000;
         // 100 octets each 800 ms are a twentieth of 20 kbit/s.
-        for (rate, rtt, wait) in [(20e3, 2_000, 800), (20e3, 200, 100), (10e6, 200, 2)] {
-            let mut reporter = Reporter::default();
-            let sent_at = Time::ZERO + MS * 10_000;
-            reporter.handle_alone(sent_at, 100, rate, MS * rtt);
-            reporter.handle_datagram(sent_at, 0, false, Some(MS * rtt));
-            reporter.handle_eliciting(sent_at, 100, Some(MS * rtt), true);
+        for (rate, rtt, wait) in [(20e3, 4_000, 800), (20e3, 400, 100), (10e6, 400, 2)] {
+            let held = || {
+                let mut reporter = Reporter::default();
+                reporter.handle_datagram(sent_at, 0, false, Some(MS * rtt));
+                reporter.handle_eliciting(sent_at - MS * 100, 100, Some(MS * rtt), false);
+                reporter.handle_alone(sent_at, 100, rate, MS * rtt);
+                reporter
+            };
+            assert!(held().is_due(sent_at), "beside packets it goes at once");
+            assert!(!held().is_due_alone(sent_at + MS * wait - MS));
+            assert!(held().is_due_alone(sent_at + MS * wait));
 
-            assert!(reporter.is_due(sent_at), "beside packets it goes at once");
-            assert!(!reporter.is_due_alone(sent_at + MS * wait - MS));
-            assert!(reporter.is_due_alone(sent_at + MS * wait));
+            for (octets, at_once) in [(WORTH, false), (100, true)] {
+                let mut reporter = held();
+                reporter.handle_eliciting(sent_at, octets, Some(MS * rtt), at_once);
+                assert!(reporter.is_due_alone(sent_at), "about much, or asked for");
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! deficit = missing - rank             reported
-//!         + p * sources since          expected to be lost, without those of acknowledgements alone
+//!         + p * sources since          expected to be lost, unless they are acknowledgements alone
 //!         - (1 - p) * equations since  expected to come
 //!         + z * sqrt(variance)         margin
 //! ```
@@ -79,7 +79,7 @@ struct Flight {
     start: u64,
     /// One past the greatest sequence that a report has told as received. A timeout may have moved `start` beyond.
     told: u64,
-    /// How many of each kind are in the log.
+    /// How many of each kind are in the log: sources with more than acknowledgements, others, and equations.
     sources: u32,
     acknowledgements: u32,
     equations: u32,
@@ -260,7 +260,7 @@ impl Sender {
     /// Counts everything in flight on a path as lost.
     pub fn handle_silence(&mut self, path: PathId) {
         let flight = &mut self.flights[path.index()];
-        let lost = f64::from(flight.sources + flight.acknowledgements);
+        let lost = f64::from(flight.all_sources());
         flight.forget_before(flight.end());
         let are_all = self.flights.iter().all(|flight| flight.log.is_empty());
         let lacking = if are_all { f64::MAX } else { self.view.lacking.max(0.0) + lost };
@@ -373,7 +373,7 @@ impl Sender {
     /// Whether sources or equations are on their way by a path.
     pub fn is_flying(&self, path: PathId) -> bool {
         let flight = &self.flights[path.index()];
-        flight.sources + flight.acknowledgements + flight.equations > 0
+        flight.all_sources() + flight.equations > 0
     }
 
     /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
@@ -459,8 +459,12 @@ impl Sender {
     /// How many equations the peer will lack once everything under way has arrived or is lost.
     pub fn deficit(&self, z: f64) -> f64 {
         let (mut mean, mut variance) = (self.view.lacking, 0.0);
-        for Flight { sources, equations, loss, .. } in &self.flights {
-            let (p, sources, equations) = (loss.rate(), f64::from(*sources), f64::from(*equations));
+        for flight in &self.flights {
+            // Repairs are for acknowledgements, too, but only beside something that needs them.
+            let sources = if flight.sources > 0 { flight.all_sources() } else { 0 };
+            let loss = &flight.loss;
+            let (p, sources, equations) =
+                (loss.rate(), f64::from(sources), f64::from(flight.equations));
             mean += p * sources;
             mean -= (1.0 - p) * equations;
             variance += p * (1.0 - p) * loss.dispersion() * (sources + equations);
@@ -594,6 +598,10 @@ impl Sender {
 }
 
 impl Flight {
+    fn all_sources(&self) -> u32 {
+        self.sources + self.acknowledgements
+    }
+
     /// One past the newest sequence.
     fn end(&self) -> u64 {
         self.start + self.log.len() as u64

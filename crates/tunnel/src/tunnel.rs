@@ -48,6 +48,8 @@ const LEAST_OF_LONG: Duration = Duration::from_secs(1);
 /// report comes after one.
 const DEADLINE: Duration = Duration::from_secs(2);
 const REPAIRED_ROUNDS: u32 = 4;
+/// A peer that reports late makes a round trip as long as it likes.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(60);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
@@ -507,7 +509,9 @@ impl Tunnel {
 
     /// Lets the receiver act.
     fn receive(&mut self, act: impl FnOnce(&mut Receiver, &mut Budget, &mut Received)) {
+        let patience = self.deadline() + GRACE;
         let Self { receiver, budgets, stats, .. } = self;
+        receiver.set_patience(patience);
         act(receiver, &mut budgets.decoding, &mut stats.received);
     }
 
@@ -552,6 +556,7 @@ impl Tunnel {
             queue_marked: queue.marked,
             queue_dropped: queue.dropped_by_codel,
             queue_overflowed: queue.dropped_at_limit,
+            queue_repeated: queue.repeated,
             packets_over_budget: self.receiver.refused(),
             refused_down: self.stats.inner.refused_down + queue.cleared,
             ..self.stats.inner
@@ -730,7 +735,6 @@ impl Tunnel {
         }
         self.budgets.reading.add(self.sender.steps() - before);
         self.progress.handle_report(now, first_missing);
-        self.receiver.set_patience(self.deadline() + GRACE);
         let path = &mut self.paths[at];
         let about = (newest, path.mtu.confirmed());
         let (known, _) = path.reported.counts();
@@ -792,7 +796,8 @@ impl Tunnel {
         self.config.deadline.unwrap_or_else(|| {
             let rtt = Some(self.longest_rtt()).filter(|rtt| *rtt > Duration::ZERO);
             // Before the first report the round trip may be as long as a peer may be silent.
-            DEADLINE.max(rtt.map_or(self.config.dead_after, |rtt| REPAIRED_ROUNDS * rtt))
+            let least = rtt.map_or(self.config.dead_after, |rtt| REPAIRED_ROUNDS * rtt);
+            least.clamp(DEADLINE, LONGEST_DEADLINE)
         })
     }
 
@@ -1152,7 +1157,7 @@ impl Tunnel {
             next
         } else {
             let wanted = if self.lacks(at) { Some(next) } else { self.spare_at(at) };
-            let advance = wanted.and_then(|due| Some(due.max(self.advance_at(self.seen, false)?)));
+            let advance = wanted.map(|due| due.max(self.advance.ready_at(self.seen, false)));
             next.max(earliest(advance, self.hole_is_old_at())?)
         };
         Some(due.max(self.budgets.sending.ready_at()))
@@ -1464,7 +1469,7 @@ impl Tunnel {
             .collect();
         if !extras.horizons.is_empty() {
             // Sources still under way on slower paths look missing; that alone makes no report due.
-            soonest = soonest.max(now + reporter::longest_wait(rtt));
+            soonest = soonest.max(now + reporter::usual_wait(rtt));
         }
         let ripe_at = ripe_at.map(|at| at.max(soonest));
         extras.report = Some(self.paths[at].reporter.report(now, holes, ripe_at));
@@ -1508,7 +1513,7 @@ impl Tunnel {
         self.sender.lacks(self.margin(at))
     }
 
-    /// Whether it is without a margin for more losses than expected.
+    /// Whether the peer is likely to lack an equation though no more is lost than expected.
     fn lacks_expected(&self, at: usize) -> bool {
         self.sender.lacks(self.margin(at).min(0.0))
     }
@@ -1523,13 +1528,9 @@ impl Tunnel {
         !self.lacks_expected(at) && self.hole_is_old_at().is_none_or(|due| due > now)
     }
 
-    /// When the next equation in advance may be sent if nothing else happens; `has_more`: sources wait.
-    fn advance_at(&self, now: Time, has_more: bool) -> Option<Time> {
-        self.advance.ready_at(now, has_more)
-    }
-
+    /// Whether an equation in advance may be sent; `has_more`: sources wait.
     fn may_advance(&self, now: Time, has_more: bool) -> bool {
-        self.advance_at(now, has_more).is_some_and(|at| at <= now)
+        self.advance.ready_at(now, has_more) <= now
     }
 
     /// What the best path has room for besides the flows' own packets and the repairs they need, in bit/s.

@@ -59,5 +59,7 @@ fn what_a_report_asks_for_is_still_there_however_long_the_round_trip() {
 
     let shed = path.stats(0).inner.queue_dropped;
     assert_eq!(path.out[1].len() as u64 + shed, 410, "{:?}", path.stats(0).sent);
-    assert_eq!(path.stats(0).sent.sources_expired, 0);
+    // One in ten thousand is lost four times.
+    assert!(path.stats(0).sent.sources_expired <= 4, "{:?}", path.stats(0).sent);
+    assert!(path.stats(1).received.sources_given_up <= 4, "{:?}", path.stats(1).received);
 }
