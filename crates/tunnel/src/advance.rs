@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use base::time::Time;
 
-/// Equations in advance take this part of the octets of sources.
-const OF_SOURCES: f64 = 0.05;
+/// Equations in advance take this part of the octets of sources where few are in flight. Where many are, as much as they
+/// like: one serves all.
+const OF_FEW: f64 = 0.05;
+const OF_MANY: f64 = 1.0;
+const MANY: u64 = 32;
 /// Besides, this part of the path's room.
 const OF_ROOM: f64 = 0.1;
 /// The most octets that are saved up: a long packet with all its repairs. After a pause of a round trip all are there.
@@ -36,9 +39,16 @@ impl Advance {
         Self { octets: MOST, at: now, each_second: 0.0, rested_at: now, rtt: Duration::ZERO }
     }
 
-    /// A source of so many octets was sent on a path with a round trip of `rtt`, and with room for `room` bit/s more.
-    pub fn earn(&mut self, now: Time, room: f64, rtt: Duration, octets: usize) {
-        let left = self.left(now) + OF_SOURCES * octets as f64;
+    /// A source of so many `octets` was sent beside `others` in flight, on a path with a round trip of `rtt` and with room
+    /// for `room` bit/s more.
+    pub fn earn(
+        &mut self,
+        now: Time,
+        (octets, others): (usize, u64),
+        (room, rtt): (f64, Duration),
+    ) {
+        let part = if others < MANY { OF_FEW } else { OF_MANY };
+        let left = self.left(now) + part * octets as f64;
         let each_second = OF_ROOM * room / 8.0;
         *self = Self { octets: left.min(MOST), at: now, each_second, rested_at: now + rtt, rtt };
     }
@@ -77,13 +87,13 @@ mod tests {
 
     /// How many datagrams of 1,000 octets go in advance in 1,000 s, asked for every 10 ms, when a source goes every so
     /// many milliseconds.
-    fn sent(room: f64, interval: u32, has_more: bool) -> u32 {
+    fn sent(room: f64, (interval, others): (u32, u64), has_more: bool) -> u32 {
         let mut advance = Advance::new(Time::ZERO);
         let mut sent = 0;
         for ms in (0..1_000_000).step_by(10) {
             let now = Time::ZERO + Duration::from_millis(1) * ms;
             if ms % interval == 0 {
-                advance.earn(now, room, RTT, 1_000);
+                advance.earn(now, (1_000, others), (room, RTT));
             }
             while advance.ready_at(now, has_more) == now {
                 advance.spend(now, 1_000);
@@ -95,20 +105,22 @@ mod tests {
 
     #[test]
     fn a_twentieth_goes_in_advance_and_more_where_there_is_room() {
-        let busy = sent(0.0, 10, false);
+        let busy = sent(0.0, (10, 5), false);
         assert!((5_000..=5_014).contains(&busy), "{busy}");
-        let kept = busy - sent(0.0, 10, true);
+        let kept = busy - sent(0.0, (10, 5), true);
         assert!((5..=7).contains(&kept), "for the last ones: {kept}");
 
         // 5 datagrams a second, and as many by the room.
-        let roomy = sent(400e3, 10, false);
+        let roomy = sent(400e3, (10, 5), false);
         assert!((9_990..=10_014).contains(&roomy), "{roomy}");
+        let fast = sent(0.0, (10, 500), false);
+        assert!((100_000..=100_014).contains(&fast), "one serves many: {fast}");
     }
 
     #[test]
     fn after_a_pause_all_may_go() {
         let mut advance = Advance::new(Time::ZERO);
-        advance.earn(Time::ZERO, 0.0, RTT, 1_000);
+        advance.earn(Time::ZERO, (1_000, 5), (0.0, RTT));
         advance.spend(Time::ZERO, 13_000);
         assert_eq!(advance.ready_at(Time::ZERO, true), Time::ZERO + RTT, "the end of a busy flow");
     }
@@ -116,7 +128,7 @@ mod tests {
     #[test]
     fn it_is_ready_when_it_says() {
         let mut advance = Advance::new(Time::ZERO);
-        advance.earn(Time::ZERO, 1e6, RTT, 1_000);
+        advance.earn(Time::ZERO, (1_000, 5), (1e6, RTT));
         advance.spend(Time::ZERO, 13_000);
 
         let at = advance.ready_at(Time::ZERO, false);

@@ -1279,7 +1279,9 @@ impl Tunnel {
         let extras = self.extras(now, at, symbol.len() + wire::SOURCE_HEADER);
         self.budgets.repairing.earn(symbol.len());
         self.budgets.sending.earn(symbol.len());
-        self.advance.earn(now, self.room(), self.longest_rtt(), symbol.len());
+        let others = self.sender.end() - self.sender.floor();
+        let path = (self.room(), self.longest_rtt());
+        self.advance.earn(now, (symbol.len(), others), path);
         let symbol = self.sender.add_source(now, symbol, self.paths[at].number());
         let body = Body::Source { number: low24(number), symbol };
         Message { body, ..extras }.emit(out);
