@@ -484,7 +484,7 @@ impl Reconciler {
             libc::RTM_DELRULE => is_gone() || self.has_priority_of(message),
             libc::RTM_NEWRULE => self.has_priority_of(message),
             libc::RTM_DELROUTE => is_gone(),
-            // A route of ours that somebody has changed in its place.
+            // Somebody has changed a route of ours in place.
             libc::RTM_NEWROUTE => others::entry_of(self.owner, message).is_some_and(|it| {
                 it.device().is_some_and(|it| self.needs(it)) && !self.wanted.contains(&it)
             }),

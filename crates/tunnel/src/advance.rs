@@ -1,19 +1,20 @@
 //! Bounds the equations in advance: those beyond the losses that are expected or known.
 //!
 //! An equation in advance saves a flow a round trip if more is lost than expected; otherwise it is wasted. A fast path
-//! has many sources in flight, and one equation serves all of them. A slow path has few, so that each would have nearly
-//! one of its own, and those would take much of the path.
+//! has many sources in flight, and one equation serves all of them. A slow path has few: equations in advance would be
+//! nearly as many as sources, and take much of the path.
 
 use std::time::Duration;
 
 use base::time::Time;
 
-/// Equations in advance take this part of the octets of sources where few are in flight. Where many are, as much as they
-/// like: one serves all.
+/// The octets of equations in advance for each octet of sources, while few sources are in flight, and while many are;
+/// this is so much that nothing is held back.
 const OF_FEW: f64 = 0.05;
 const OF_MANY: f64 = 1.0;
+/// So many sources in flight are many.
 const MANY: u64 = 32;
-/// Besides, this part of the path's room.
+/// The part of the path's room that equations in advance take besides.
 const OF_ROOM: f64 = 0.1;
 /// The most octets that are saved up: a long packet with all its repairs. After a pause of a round trip all are there.
 const MOST: f64 = 12_000.0;
@@ -66,7 +67,7 @@ impl Advance {
         if lacks < 0.0 {
             return now;
         }
-        // One nanosecond is added, so that rounding cannot leave too little.
+        // One nanosecond more: rounding must not make it too early.
         let wait = Duration::from_secs_f64((lacks / self.each_second).min(1e6));
         self.rested_at.min(now + wait + Duration::from_nanos(1))
     }

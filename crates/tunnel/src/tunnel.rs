@@ -48,7 +48,7 @@ const LEAST_OF_LONG: Duration = Duration::from_secs(1);
 /// report comes after one.
 const DEADLINE: Duration = Duration::from_secs(2);
 const REPAIRED_ROUNDS: u32 = 4;
-/// A peer that reports late makes a round trip as long as it likes.
+/// A source is never repaired for longer, unless configured: a peer that reports late can feign any round trip.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(60);
 /// How much longer the receiver waits for a source than the sender repairs it.
 const GRACE: Duration = Duration::from_millis(500);
@@ -448,7 +448,7 @@ impl Tunnel {
                 self.note_down();
             }
         }
-        // Last: a path that is down now makes the longest round trip shorter.
+        // Again, and last: without a path that is down now the longest round trip is shorter, and so is the deadline.
         self.give_up_old(now);
         if self.stuck_at().is_some_and(|at| at <= now) {
             self.progress.restart(now);

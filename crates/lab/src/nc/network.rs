@@ -222,7 +222,7 @@ fn draws_of_tunnel(config: &nc::Config) -> String {
         copy_dscp,
         dead_after,
     } = config;
-    // As written when this was the default: other words would draw other seeds.
+    // The text draws the seeds, so an absent deadline is written as the former default.
     let deadline = deadline.unwrap_or(Duration::from_secs(2));
     format!(
         "Config {{ base_mtu: {base_mtu}, max_mtu: {max_mtu}, overhead: {overhead}, deadline: {deadline:?}, \

@@ -62,7 +62,7 @@ impl Kind {
 }
 
 impl Payload {
-    /// Of a segment of a flow; `None` if it carries none.
+    /// The payload of a segment of the flow `tag`; `None` if it is empty.
     pub fn of(segment: Peek, tag: Tag) -> Option<Self> {
         let Peek { seq, len, .. } = segment;
         let is_last = segment.occupies() > len;

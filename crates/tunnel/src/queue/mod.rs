@@ -108,7 +108,7 @@ struct Packet {
     octets: Vec<u8>,
     arrived: Time,
     kind: Kind,
-    /// What it carries if it is a TCP segment with payload.
+    /// The payload, if the packet is a TCP segment with one.
     payload: Option<Payload>,
     /// Octets of the flow in the queue on the packet's arrival.
     ahead: usize,
