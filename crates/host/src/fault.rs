@@ -84,6 +84,8 @@ kinds! {
         "A setting of the kernel is not as services need it, and cannot be changed.";
     NOTES = "notes-unwritten", Medium, LATER:
         "Notes below /run cannot be written: a crash would leave settings changed.";
+    KEEPER = "keeper-gone", Medium, AT_ONCE:
+        "A process that keeps root's files or the folder in /run for the gateway has ended.";
     DISPUTED = "address-disputed", Medium, AT_ONCE:
         "Another node of the MANET has an address of this node too, or somebody forges it.";
     UPLINK = "uplink-down", Medium, AT_ONCE:

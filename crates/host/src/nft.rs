@@ -211,11 +211,11 @@ impl Owned {
     /// these orders need something else.
     ///
     /// # Errors
-    /// When `nft` has ended or refuses.
+    /// When `nft` has ended or refuses. A program that does not answer is ended: it must not carry out the orders later,
+    /// and [`Self::handle_ready`] makes the table again.
     pub fn change(&mut self, orders: &[String], needs: Option<&str>) -> anyhow::Result<()> {
-        self.write(&orders.join("; "))?;
-        self.write(MARKER)?;
-        let said = self.listen_for(MARKER)?;
+        let given = self.write(&orders.join("; ")).and_then(|()| self.write(MARKER));
+        let said = given.and_then(|()| self.listen_for(MARKER)).inspect_err(|_| self.end())?;
         let needs = needs.unwrap_or(self.needs);
         ensure!(!said.contains("rror"), "{}", explain(&said, self.family, needs));
         Ok(())

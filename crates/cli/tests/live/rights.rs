@@ -92,6 +92,44 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn helpers_that_somebody_stops_go_on_and_those_that_end_are_faults() {
+    let mut host = Host::new();
+    host.start("");
+    let pid = host.pid();
+    let find = |name: &str| {
+        let found = host.nets.try_run(&host.name, &format!("pgrep -P {pid} {name}"));
+        String::from_utf8_lossy(&found.stdout).into_owned()
+    };
+    let helpers = ["nft", "trackway-keeper", "trackway-folder"];
+    // They take their names a moment after their start.
+    assert!(wait_until(SOON, || helpers.iter().all(|name| !find(name).is_empty())));
+    let helpers = helpers.map(find);
+    let is = |pid: &str| state(&Path::new("/proc").join(pid.trim()))["State"].clone();
+
+    for pid in &helpers {
+        host.nets.run(&host.name, &format!("kill -STOP {pid}"));
+    }
+    assert!(wait_until(SOON, || helpers.iter().all(|pid| !is(pid).starts_with('T'))));
+    assert_eq!(host.nets.status(&host.name)["faults"], serde_json::json!([]));
+
+    for pid in &helpers[1..] {
+        host.nets.run(&host.name, &format!("kill -KILL {pid}"));
+    }
+    let is_told = |program: &str| {
+        let faults = host.nets.status(&host.name)["faults"].clone();
+        let mut faults = faults.as_array().cloned().unwrap_or_default().into_iter();
+        faults.any(|it| {
+            it["code"] == "keeper-gone"
+                && it["said"].as_str().is_some_and(|it| it.contains(program))
+        })
+    };
+    for program in ["`keep-files`", "`keep-folder`"] {
+        assert!(wait_until(SOON, || is_told(program)), "{program}: {}", host.printed());
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn files_for_root_alone_are_read_again_and_no_others() {
     let mut host = Host::new();
     let key = host.nets.folder().join("group.key");

@@ -1,4 +1,4 @@
-//! A helper process that opens the files of a configuration for a gateway without the right to.
+//! Helper processes of a gateway that is root no more: one opens the files of its configuration, one keeps its folder.
 //!
 //! ```text
 //!   gateway ── number, path ─────────────▶ keeper: may read all files, and has no other right
@@ -12,13 +12,17 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
+use host::fault::{self, Fault};
 use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Gid;
+use tracing::warn;
 
 use crate::config::Config;
 use crate::files::{self, NUMBER};
@@ -32,17 +36,47 @@ const LONGEST: usize = NUMBER + 4_096;
 /// Seconds that a file may take to be opened.
 const OPEN_TIMEOUT: i64 = 5;
 
+/// A running helper process. Nobody can start it again: the gateway is root no more.
+#[derive(Debug)]
+pub struct Keeper {
+    process: Child,
+    /// What is missing without it, in words for an operator.
+    task: &'static str,
+}
+
+impl Keeper {
+    /// The fault once the process has ended.
+    pub fn fault(&mut self) -> Option<Fault> {
+        let has_ended = !matches!(self.process.try_wait(), Ok(None));
+        has_ended.then(|| {
+            let said = format!("{}: only a new start of the gateway mends that", self.task);
+            Fault::new(&fault::KEEPER, said)
+        })
+    }
+}
+
+/// Lets helpers and firewall programs go on that somebody has stopped: they would do nothing, and nobody would notice.
+pub fn let_children_go_on() {
+    let stopped = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+    while let Ok(WaitStatus::Stopped(pid, _)) = waitid(Id::All, stopped) {
+        match kill(pid, Signal::SIGCONT) {
+            Ok(()) => warn!(%pid, "somebody has stopped a program of ours: it goes on"),
+            Err(error) => warn!(%pid, %error, "somebody has stopped a program of ours"),
+        }
+    }
+}
+
 /// Starts the keeper of a configuration's files; while we are root.
 ///
 /// # Errors
 /// When the process cannot be started.
-pub fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
+pub fn start(config: &Path, account: &Account) -> anyhow::Result<Keeper> {
     let (ours, its) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(OPEN_TIMEOUT))?;
     // Questions wait in the socket until the process has time, and only a limited number of them.
     setsockopt(&ours, sockopt::SendTimeout, &TimeVal::seconds(OPEN_TIMEOUT))?;
-    Command::new("/proc/self/exe")
+    let process = Command::new("/proc/self/exe")
         .arg0("trackway")
         .arg("keep-files")
         .args([account.uid.as_raw(), account.gid.as_raw()].map(|it| it.to_string()))
@@ -56,7 +90,9 @@ pub fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
         .spawn()
         .context("cannot start the process that reads files for us")?;
     files::ask_at(ours);
-    Ok(())
+    let task =
+        "the process `keep-files` has ended, and files of root's cannot be read again at a reload";
+    Ok(Keeper { process, task })
 }
 
 /// Starts the keeper of the gateway's folder below `/run`, which only root may make; while we are root. `control` is
@@ -69,7 +105,7 @@ pub fn start_for_folder(
     group: Option<Gid>,
     control: Option<&Path>,
     link: Option<&Path>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Keeper> {
     let control = control.map(std::path::absolute).transpose()?;
     let mut command = Command::new("/proc/self/exe");
     command
@@ -96,7 +132,8 @@ pub fn start_for_folder(
         .context("cannot start the process that keeps our folder")?;
     // Our end of the pipe closes when we end, however we end.
     std::mem::forget(process.stdin.take());
-    Ok(())
+    let task = "the process `keep-folder` has ended, and the folder in /run is not made again if somebody removes it";
+    Ok(Keeper { process, task })
 }
 
 /// Opens the files of a configuration for the process at standard input, until this process ends; as this user,

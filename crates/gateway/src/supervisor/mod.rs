@@ -66,6 +66,7 @@ pub use traffic::Switched;
 use awaited::Awaited;
 use control::{Control, Request};
 use hand_over::Pledge;
+use keeper::Keeper;
 use listening::Places;
 use metrics::Metrics;
 use notify::Notify;
@@ -98,6 +99,8 @@ struct Supervisor {
     observer: Arc<Observer>,
     workers: u64,
     control: Control,
+    /// Processes that do what needs root.
+    keepers: Vec<Keeper>,
     signals: SignalFd,
     metrics: Option<Metrics>,
     metrics_at: Option<Time>,
@@ -147,11 +150,12 @@ pub fn run(
     if !config.numbers.note() {
         warn!("numbers of [host] not noted: `trackway down` would not know them after a crash");
     }
-    settle(file, &config, at, account.as_ref(), group)?;
+    let keepers = settle(file, &config, at, account.as_ref(), group)?;
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
     (supervisor.recent, supervisor.legacy) = (recent, legacy);
+    supervisor.keepers = keepers;
     warn_of(&supervisor.config);
     let left = supervisor.legacy.names();
     supervisor.start_all()?;
@@ -189,23 +193,27 @@ fn give_back(config: &Config) {
     }
 }
 
-/// Makes what needs root, and is root no more: services start with the rights with which they are started again.
+/// Makes what needs root, and is root no more: services start with the rights with which they are started again. Returns
+/// the processes that stay root, or may read its files.
 fn settle(
     file: &Path,
     config: &Config,
     control: Option<&Path>,
     account: Option<&Account>,
     group: Option<Gid>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Keeper>> {
+    let mut keepers = Vec::new();
     if let Some(account) = account {
         belongings::prepare(config, account)?;
         if files::is_lasting(file) {
             files::hold(files::opened_by(|| Config::read(file)));
         }
-        keeper::start(file, account)?;
-        keeper::start_for_folder(account, group, control, belongings::linked(config))?;
+        keepers.push(keeper::start(file, account)?);
+        let link = belongings::linked(config);
+        keepers.push(keeper::start_for_folder(account, group, control, link)?);
     }
-    rights::settle(account, &rights::needed(config))
+    rights::settle(account, &rights::needed(config))?;
+    Ok(keepers)
 }
 
 /// Says what could not be given up, and who we are now.
@@ -347,6 +355,7 @@ impl Supervisor {
             noticed,
             workers: 0,
             control,
+            keepers: Vec::new(),
             signals,
             metrics: None,
             metrics_at: Some(Time::ZERO),
@@ -492,6 +501,7 @@ impl Supervisor {
 
     /// How all is.
     fn status(&mut self) -> Status {
+        keeper::let_children_go_on();
         let asked = Instant::now();
         let workers = self.slots.iter().filter_map(Slot::running);
         let pending: Vec<_> = workers.map(worker::Worker::ask_report).collect();
@@ -504,6 +514,7 @@ impl Supervisor {
         present.extend(self.places.faults(&self.config, &self.observer.places()));
         present.extend(self.rounds.iter().flat_map(|rounds| rounds.faults(&self.config)));
         present.extend(host::settings::keep_file());
+        present.extend(self.keepers.iter_mut().filter_map(Keeper::fault));
         let services = slots().map(Slot::status).collect();
         let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
         for Fault { kind, said, .. } in begun {
