@@ -19,6 +19,7 @@ use nix::libc;
 use tracing::debug;
 
 use crate::entry::{self, FIXED, RTAX_MTU, Table};
+use crate::links;
 use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::Numbers;
 
@@ -88,8 +89,17 @@ pub enum Outcome {
     Set,
     /// Another program's route has the same prefix and metric, and stays.
     Conflicting,
-    /// The kernel refuses the route.
-    Refused,
+    /// The kernel refuses the route with this error code.
+    Refused(i32),
+}
+
+/// What a comparison of all routes with the kernel's has found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Compared {
+    /// Whether the kernel refuses a route: another try may succeed.
+    pub is_refused: bool,
+    /// Whether a route was missing, changed or surplus.
+    pub has_repaired: bool,
 }
 
 base::counters! {
@@ -116,8 +126,8 @@ struct Held {
     hop: Hop,
     /// The route in the kernel, as far as we know.
     installed: Option<(Hop, Option<Ipv4Addr>)>,
-    /// Whether another program's route has its place.
-    is_kept_out: bool,
+    /// What became of the last order.
+    outcome: Outcome,
 }
 
 /// One of our routes, read from the kernel.
@@ -181,8 +191,7 @@ impl Fib {
         let outcome = self.install(target, hop, before.is_some());
         let is_set = outcome == Outcome::Set;
         let installed = if is_set { Some((hop, self.source)) } else { before };
-        let is_kept_out = outcome == Outcome::Conflicting;
-        self.routes.insert(target, Held { hop, installed, is_kept_out });
+        self.routes.insert(target, Held { hop, installed, outcome });
         if let Some((old, source)) = before.filter(|_| is_set) {
             self.delete(target, old, source);
         }
@@ -204,32 +213,51 @@ impl Fib {
         }
     }
 
-    /// Whether a change reported by the kernel removed or replaced a wanted route, or removed a route that stood in its
-    /// way.
+    /// Whether a change reported by the kernel removed, changed or replaced a wanted route, or may have removed a route
+    /// that stood in its way.
     #[must_use]
     pub fn is_concerned(&self, message: Message<'_>) -> bool {
-        let Some((its, found)) = parse(message) else { return false };
-        let Some(held) = self.routes.get(&found.target) else { return false };
+        let Some((its, Found { target, hop, source })) = parse(message) else {
+            // IPv4's routes go without a word with their interface.
+            let is_down = links::up(message).is_some_and(|(_, is_up)| !is_up);
+            return (is_down || message.kind == libc::RTM_DELLINK)
+                && self.missing().next().is_some();
+        };
+        let Some(held) = self.routes.get(&target) else { return false };
         let is_removal = message.kind == libc::RTM_DELROUTE;
-        let Some((hop, _)) = held.installed else { return is_removal };
-        let is_ours = its == protocol() && (hop.interface, hop.via) == found.hop.place();
+        let Some(installed) = held.installed else { return is_removal };
+        let is_ours = its == protocol() && installed == (hop, source);
         // Where a route is replaced, the kernel reports only the new route.
         is_removal == is_ours
     }
 
-    /// The wanted routes whose places other programs' routes have.
-    pub fn kept_out(&self) -> impl Iterator<Item = Target> {
-        self.routes.iter().filter(|(_, held)| held.is_kept_out).map(|(target, _)| *target)
+    /// The wanted routes that the kernel lacks, and why.
+    pub fn missing(&self) -> impl Iterator<Item = (Target, String)> {
+        self.routes.iter().filter_map(|(&target, held)| {
+            let said = match held.outcome {
+                Outcome::Set => return None,
+                Outcome::Conflicting => {
+                    let route = format!("{target}");
+                    format!(
+                        "another program's has its place; `ip route show {route}` shows it, `ip route del {route}` removes it"
+                    )
+                }
+                Outcome::Refused(code) => {
+                    format!("the kernel refuses it: {}", io::Error::from_raw_os_error(code))
+                }
+            };
+            Some((target, said))
+        })
     }
 
-    /// Makes the kernel's routes match the wanted routes; returns whether only other programs' routes keep any out.
+    /// Makes the kernel's routes match the wanted routes.
     ///
     /// # Errors
     /// When the kernel does not list its routes.
-    pub fn reconcile(&mut self) -> io::Result<bool> {
+    pub fn reconcile(&mut self) -> io::Result<Compared> {
         let found = self.found()?;
         for held in self.routes.values_mut() {
-            (held.installed, held.is_kept_out) = (None, false);
+            (held.installed, held.outcome) = (None, Outcome::Set);
         }
         let mut surplus = Vec::new();
         for it in found {
@@ -247,22 +275,22 @@ impl Fib {
             .filter(is_missing)
             .map(|(target, held)| (*target, held.hop))
             .collect();
-        let mut has_all = true;
+        let mut compared = Compared { is_refused: false, has_repaired: !surplus.is_empty() };
         for (target, hop) in missing {
             // A route of ours with another next hop or source may stand there.
             let has_other = surplus.iter().any(|it| it.target == target);
             let outcome = self.install(target, hop, has_other);
             let is_set = outcome == Outcome::Set;
             self.stats.routes_restored += u64::from(is_set);
-            has_all &= outcome != Outcome::Refused;
+            compared.has_repaired |= is_set;
+            compared.is_refused |= matches!(outcome, Outcome::Refused(_));
             let installed = is_set.then_some((hop, self.source));
-            let is_kept_out = outcome == Outcome::Conflicting;
-            self.routes.insert(target, Held { hop, installed, is_kept_out });
+            self.routes.insert(target, Held { hop, installed, outcome });
         }
         for it in surplus {
             self.delete(it.target, it.hop, it.source);
         }
-        Ok(has_all)
+        Ok(compared)
     }
 
     /// How many routes stand in the kernel.
@@ -291,7 +319,7 @@ impl Fib {
             Err(error) => {
                 self.stats.routes_refused += 1;
                 debug!(%target, %hop, %error, "route refused");
-                Outcome::Refused
+                Outcome::Refused(error.raw_os_error().unwrap_or_default())
             }
         }
     }
@@ -361,12 +389,6 @@ pub(crate) fn remove_all() -> io::Result<Vec<String>> {
 impl Drop for Fib {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-impl Hop {
-    fn place(self) -> (u32, Option<Ipv4Addr>) {
-        (self.interface, self.via)
     }
 }
 
@@ -478,13 +500,33 @@ mod tests {
         }));
         let all = shortest(&mut (0..20).map(|_| {
             let began = Instant::now();
-            assert!(fib.reconcile().unwrap());
+            let compared = fib.reconcile().unwrap();
+            assert!(!compared.is_refused && !compared.has_repaired);
             began.elapsed()
         }));
 
         eprintln!("one of {MANY} routes changed in {one:?}, all compared in {all:?}");
         assert_eq!(fib.installed(), usize::try_from(MANY).unwrap());
         assert!(20 * one < all, "{one:?}, {all:?}");
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn what_the_kernel_refuses_is_missing_with_its_reason() {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let mut fib = Fib::open().unwrap();
+        let target = Target { address: Ipv4Addr::new(10, 2, 0, 0), bits: 16, metric: 1 };
+
+        // The loopback is down.
+        let outcome = fib.set(target, Hop { interface: 1, via: None, mtu: None });
+
+        assert_eq!(outcome, Outcome::Refused(libc::ENETDOWN));
+        let missing = |fib: &Fib| fib.missing().map(|(_, why)| why).collect::<Vec<_>>();
+        assert!(missing(&fib)[0].contains("Network is down"), "{:?}", missing(&fib));
+        assert!(fib.reconcile().unwrap().is_refused);
+        DeviceState::Up.set(&mut fib.netlink, 1).unwrap();
+        assert_eq!(fib.reconcile().unwrap(), Compared { is_refused: false, has_repaired: true });
+        assert_eq!(fib.missing().count(), 0);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //!   routes     where the kernel would send a packet      others   rules of other programs
 //!   timewait   connections of borrowed addresses that ended, and that the kernel is to forget
 //!   numbers    tables, priorities, marks and protocol numbers that are ours
+//!   pace       when to look again beside somebody who changes ours all the time
 //!   observer   one subscription to the kernel's notices, for all services
 //!   redirect   lets an interface receive what another one receives
 //!   copies     says when the virtual machine was copied
@@ -38,6 +39,7 @@ pub mod nft;
 pub mod numbers;
 pub mod observer;
 pub mod others;
+pub mod pace;
 mod plan;
 pub mod reconcile;
 pub mod redirect;

@@ -2,10 +2,8 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::time::Instant;
 
 use base::ip::Prefix;
-use base::time::Time;
 use nix::libc;
 use nix::net::if_::if_nametoindex;
 
@@ -32,9 +30,6 @@ const FRA_DPORT_RANGE: u16 = 24;
 const REFUSALS: [u8; 3] = [6, 7, 8];
 /// The interface of this host's own packets.
 const LOOPBACK: &str = "lo";
-/// The pause after a trial, as a multiple of the trial's own time: so trials take 2 % of a processor at most, however often
-/// the host changes.
-const PAUSE: u32 = 50;
 
 /// A rule in the kernel, of any program, and the packets that it is for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,28 +58,6 @@ pub struct Chosen {
     pub is_refusal: bool,
     /// The other properties, without interface and source; the first of each range.
     pub packets: Packets,
-}
-
-/// When to try where packets go again.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Trials {
-    due_at: Time,
-}
-
-impl Trials {
-    /// The earliest time of the next trial.
-    #[must_use]
-    pub fn due_at(&self) -> Time {
-        self.due_at
-    }
-
-    /// Tries, and puts the next trial off.
-    pub fn run<T>(&mut self, now: Time, trial: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let found = trial();
-        self.due_at = now + began.elapsed() * PAUSE;
-        found
-    }
 }
 
 /// The rules of other programs.

@@ -33,16 +33,13 @@ use crate::fence::{self, Content, Fence, Growth};
 use crate::links::{self, DeviceState};
 use crate::netlink::{Kernel, Message, Request};
 use crate::observer::{Interest, Observer, Subscription};
-use crate::others::{self, Chosen, Trials};
+use crate::others::{self, Chosen};
+use crate::pace::{INTERVAL, LOOKS, Pace, Trials};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
 
 /// Kernel notices read before packets have their turn.
 const READS: usize = 64;
-/// The most repairs at once, and the interval of further repairs: a program that removes our entries again and again is
-/// not worth more of the thread. Looks that find nothing to repair have as many of their own, and come by [`Trials`] then.
-const LOOKS: u32 = 10;
-const INTERVAL: Duration = Duration::from_secs(1);
 /// Until refused entries are tried again.
 const RETRY: Duration = Duration::from_secs(12);
 /// Between two checks of our devices' settings, because the kernel does not report changes of settings.
@@ -984,12 +981,8 @@ fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
 /// The kernel's notices of changes that may concern a [`Reconciler`].
 pub struct Watch {
     changes: Subscription,
-    repairs: Budget,
-    looks_in_vain: Budget,
-    /// When to look again after looks in vain.
-    looks: Trials,
-    /// When to look for missing entries, if any may be missing, and in which tables for other programs' routes.
-    look_at: Option<Time>,
+    /// When to look for missing entries, and in which tables for other programs' routes.
+    pace: Pace,
     foreign: Foreign,
     /// When to look at settings of our devices again.
     settings_at: Time,
@@ -1009,10 +1002,7 @@ impl Watch {
         let foreign = Foreign::OfOurTables;
         Ok(Self {
             changes,
-            repairs: budget,
-            looks_in_vain: budget,
-            looks: Trials::default(),
-            look_at: None,
+            pace: Pace::default(),
             foreign,
             settings_at: Time::ZERO,
             walls: budget,
@@ -1023,7 +1013,7 @@ impl Watch {
     /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        earliest(self.look_at, Some(self.settings_at))
+        earliest(self.pace.due_at(), Some(self.settings_at))
     }
 
     /// Whether to call [`Self::handle`].
@@ -1050,7 +1040,7 @@ impl Watch {
                 }
             }
             if of.has_refused() {
-                self.look_at = earliest(self.look_at, Some(now + RETRY));
+                self.pace.ask(now + RETRY);
             }
         }
         let (mut is_concerned, mut addresses, mut settings) = (false, false, false);
@@ -1068,30 +1058,22 @@ impl Watch {
             self.foreign = Foreign::OfAllTables;
         }
         if is_concerned || has_foreign || is_lossy {
-            self.look_at = Some(now);
+            self.pace.ask(now);
         }
-        let mut looked = Ok(Outcome::default());
-        if self.look_at.is_some_and(|at| at <= now) {
-            let is_contested = self.repairs.left(now) == 0;
-            let is_idle = self.looks_in_vain.left(now) == 0 && now < self.looks.due_at();
-            if is_contested && !of.is_put_off {
-                warn!("others change what is ours all the time: it is put back every second");
-            }
-            of.is_put_off = is_contested;
-            if is_contested {
-                self.look_at = Some(now + INTERVAL);
-            } else if is_idle {
-                self.look_at = Some(self.looks.due_at().min(now + INTERVAL));
-            } else {
-                looked = self.looks.run(now, || of.look(self.foreign));
-                let budget = match looked.as_ref().is_ok_and(|it| *it == Outcome::default()) {
-                    true => &mut self.looks_in_vain,
-                    false => &mut self.repairs,
-                };
-                let _ = budget.spend(now);
-                self.foreign = Foreign::OfOurTables;
+        let looked = self.pace.look(now, || {
+            let looked = of.look(self.foreign);
+            let is_vain = looked.as_ref().is_ok_and(|it| *it == Outcome::default());
+            (looked, !is_vain)
+        });
+        if self.pace.is_contested() && !of.is_put_off {
+            warn!("others change what is ours all the time: it is put back every second");
+        }
+        of.is_put_off = self.pace.is_contested();
+        if looked.is_some() {
+            self.foreign = Foreign::OfOurTables;
+            if of.has_refused() {
                 // A refused entry may succeed the next time.
-                self.look_at = of.has_refused().then_some(now + RETRY);
+                self.pace.ask(now + RETRY);
             }
         }
         // Behind repairs, most of which need not ask for all routes of the host; and also when they fail.
@@ -1100,7 +1082,7 @@ impl Watch {
             self.wall_trials.run(now, || of.keep_wall());
             let _ = self.walls.spend(now);
         }
-        let mut outcome = looked?;
+        let mut outcome = looked.unwrap_or_else(|| Ok(Outcome::default()))?;
         outcome.has_addresses = addresses || is_lossy;
         Ok(outcome)
     }

@@ -1,6 +1,7 @@
 //! Tests that routes appear, carry packets end to end, and find another path.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -133,6 +134,70 @@ fn a_route_that_somebody_removes_is_put_back() {
     let has_fault = || manet.status(0)["faults"].to_string().contains(said);
     assert!(wait_until(SOON, has_fault), "{}", manet.told(0));
     manet.run(0, &format!("ip route del {theirs}"));
+    manet.expect_routes(0, &[1, 2]);
+    assert!(wait_until(SOON, || !has_fault()), "{}", manet.told(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_that_somebody_changes_in_place_is_as_it_was() {
+    let manet = Manet::running(DSDV, 3);
+    manet.settle();
+    let shown = || manet.run(0, "ip route show 10.66.0.3");
+    let before = shown();
+    let line = before.trim();
+    manet.run(0, "ip address add 10.1.2.3/32 dev lo");
+
+    for changed in [
+        line.replace("src 10.66.0.1", "src 10.1.2.3"),
+        format!("{line} mtu 300"),
+        line.replace("via 10.66.0.2", "via 10.66.0.9"),
+    ] {
+        manet.run(0, &format!("ip route replace {changed}"));
+        assert!(wait_until(SOON, || shown() == before), "{changed}: {}", shown());
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn who_removes_routes_all_the_time_is_told_and_answered_every_second() {
+    let manet = Manet::running(DSDV, 3);
+    manet.settle();
+    let is_told = || manet.status(0)["faults"].to_string().contains("contested");
+    let fight = |seconds| {
+        let until = Instant::now() + Duration::from_secs(seconds);
+        while Instant::now() < until {
+            manet.nets.try_run(&manet.nodes[0].name, "ip route flush proto 116");
+        }
+    };
+
+    fight(2);
+    assert!(is_told(), "{}", manet.told(0));
+    let before = manet.count(0, "routing_routes_restored");
+    fight(5);
+    let restored = manet.count(0, "routing_routes_restored") - before;
+    // Two routes, six times at most.
+    assert!((2..=12).contains(&restored), "{restored}");
+
+    manet.expect_routes(0, &[1, 2]);
+    assert!(wait_until(SOON, || !is_told()), "{}", manet.told(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_route_comes_back_when_anothers_in_its_place_goes_with_its_interface() {
+    let manet = Manet::running(DSDV, 3);
+    manet.settle();
+    manet.run(0, "ip link add other0 type veth peer name other1");
+    manet.run(0, "ip link set other0 up");
+    let ours = manet.run(0, "ip route show 10.66.0.3");
+    let metric = ours.split("metric ").nth(1).unwrap().split(' ').next().unwrap();
+    manet.run(0, &format!("ip route replace 10.66.0.3 dev other0 metric {metric}"));
+    let has_fault = || manet.status(0)["faults"].to_string().contains("route-missing");
+    assert!(wait_until(SOON, has_fault), "{}", manet.told(0));
+
+    manet.run(0, "ip link set other0 down");
+
     manet.expect_routes(0, &[1, 2]);
     assert!(wait_until(SOON, || !has_fault()), "{}", manet.told(0));
 }

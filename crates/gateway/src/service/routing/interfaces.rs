@@ -87,7 +87,7 @@ impl Routing {
             let source = self.host.interfaces().next().map(|(_, address, _)| address);
             self.fib.set_source(source).context("cannot ask for the kernel's routes")?;
             // The kernel removes routes by an interface or address that goes, and does not say so.
-            self.reconcile_at = Some(now + SETTLE);
+            self.pace.ask(now + SETTLE);
         }
         if let Some(demand) = &mut self.demand {
             demand.refresh(&mut self.kernel, &self.config, &mut self.host, &mut self.fib)?;
@@ -124,7 +124,7 @@ impl Routing {
             self.look_at = earliest(self.look_at, Some(now + SETTLE));
         }
         if has_routes || is_lossy {
-            self.reconcile_at = earliest(self.reconcile_at, Some(now + SETTLE));
+            self.pace.ask(now + SETTLE);
         }
         if !attached.is_empty() && (has_ways || has_links || is_lossy) {
             self.reach_at = earliest(self.reach_at, Some(now + SETTLE));

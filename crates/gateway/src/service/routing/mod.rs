@@ -27,7 +27,7 @@ use caps::Capability;
 use demand::Demand;
 use host::Kernel;
 use host::fib::{Fib, Hop, Outcome, Target};
-use host::others::Trials;
+use host::pace::{Pace, Trials};
 use host::settings::Settings;
 use host::{Fault, Interest, Subscription, fault};
 use manet::host::{Event, Host};
@@ -75,7 +75,8 @@ struct Routing {
     kernel: Kernel,
     changes: Subscription,
     look_at: Option<Time>,
-    reconcile_at: Option<Time>,
+    /// When to compare our routes with the kernel's.
+    pace: Pace,
     /// The attached networks that this host reaches, and when to look at them again.
     reached: Vec<Prefix>,
     reach_at: Option<Time>,
@@ -173,7 +174,7 @@ impl Routing {
             kernel,
             changes: setup.observer.subscribe(Interest::Neighbourhood)?,
             look_at: None,
-            reconcile_at: None,
+            pace: Pace::default(),
             reached: config.protocol.attached(),
             reach_at: None,
             prepare_at: Some(Time::ZERO),
@@ -306,9 +307,7 @@ impl Routing {
                 }
             }
             // An interface that goes, or comes, says so a moment later.
-            Outcome::Refused => {
-                self.reconcile_at = earliest(self.reconcile_at, Some(now + interfaces::RETRY));
-            }
+            Outcome::Refused(_) => self.pace.ask(now + interfaces::RETRY),
         }
     }
 
@@ -328,9 +327,16 @@ impl Driver for Routing {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(now)?;
         }
-        if self.reconcile_at.is_some_and(|at| at <= now) {
-            let has_all = self.fib.reconcile().context("cannot ask for the kernel's routes")?;
-            self.reconcile_at = (!has_all).then_some(now + interfaces::RETRY);
+        let fib = &mut self.fib;
+        let looked = self.pace.look(now, || {
+            let compared = fib.reconcile();
+            let has_repaired = compared.as_ref().is_ok_and(|it| it.has_repaired);
+            (compared, has_repaired)
+        });
+        if let Some(compared) = looked.transpose().context("cannot ask for the kernel's routes")?
+            && compared.is_refused
+        {
+            self.pace.ask(now + interfaces::RETRY);
         }
         if self.reach_at.is_some_and(|at| at <= now) {
             self.look_behind(now)?;
@@ -349,7 +355,7 @@ impl Driver for Routing {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let demand = self.demand.as_ref().and_then(Demand::next_timeout);
-        [self.look_at, self.reconcile_at, self.reach_at, self.prepare_at, demand]
+        [self.look_at, self.pace.due_at(), self.reach_at, self.prepare_at, demand]
             .into_iter()
             .fold(self.host.next_timeout(), earliest)
     }
@@ -420,14 +426,17 @@ impl Service for Routing {
         }
         faults.extend(overruled.clone());
         faults.extend(self.demand.iter().flat_map(Demand::faults));
-        faults.extend(self.fib.kept_out().take(FAULTS).map(|Target { address, bits, metric }| {
-            let route = format!("{address}/{bits} metric {metric}");
-            let said = format!(
-                "our route to {address}/{bits} is not there: another program's has its place; `ip route show {route}` shows \
-                 it, `ip route del {route}` removes it"
-            );
-            Fault::new(&fault::MISSING, said)
-        }));
+        faults.extend(self.fib.missing().take(FAULTS).map(
+            |(Target { address, bits, .. }, why)| {
+                let said = format!("our route to {address}/{bits} is not there: {why}");
+                Fault::new(&fault::MISSING, said)
+            },
+        ));
+        if self.pace.is_contested() {
+            let said = "others change our routes all the time: they are put back every second; `ip -ts monitor` shows \
+                        the changes";
+            faults.push(Fault::new(&fault::CONTESTED, said));
+        }
         Report { faults, ..Report::new(counters, "routing", &status) }
     }
 
