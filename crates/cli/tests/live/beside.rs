@@ -211,6 +211,20 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
             hang.display()
         ),
     );
+    // What is in the way at the start is only logged.
+    assert!(wait_until(SOON, || bed.printed().contains("ip_forward is 0")), "{}", bed.printed());
+    bed.nets.run(&bed.host, "sysctl -qw net.ipv4.ip_forward=1");
+    fs::write(&hang, "").unwrap();
+    fs::set_permissions(&hang, fs::Permissions::from_mode(0o666)).unwrap();
+    let asked = || fs::metadata(&hang).is_ok_and(|it| it.len() > 0);
+
+    // Faults of other kinds do not wait.
+    bed.nets.run(&bed.host, "/usr/sbin/nft add table inet other");
+    assert!(wait_until(SOON, asked));
+    bed.nets.run(&bed.host, "sysctl -qw net.ipv4.conf.trackway-gre0.forwarding=0");
+    let is_told = || bed.status()["faults"].to_string().contains("forwarding");
+    assert!(wait_until(Duration::from_secs(5), is_told), "{}", bed.status());
+    bed.nets.run(&bed.host, "sysctl -qw net.ipv4.ip_forward=0");
     fs::write(&hang, "").unwrap();
 
     let asked = format!("env {path} {TRACKWAY} explain icmp 10.50.0.2 10.4.0.9 --json");

@@ -300,6 +300,11 @@ impl Bed {
         self.nets.status(&self.host)
     }
 
+    /// What the gateway has printed.
+    pub fn printed(&self) -> String {
+        self.nets.printed(self.programs[0])
+    }
+
     fn has_fault(&self) -> bool {
         let status = self.status();
         let is_troubled = |it: &Value| it["state"] != "running";

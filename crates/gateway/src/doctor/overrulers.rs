@@ -88,8 +88,8 @@ fn has_device(name: &str) -> bool {
     if_nametoindex(name).is_ok()
 }
 
-/// Finds addresses of this host that our routes take from it, because the rule for the table `local` comes after our
-/// rules, or is gone.
+/// Finds addresses of this host whose packets go elsewhere, because the rule for the table `local` comes after others, or
+/// is gone.
 fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, routes: &mut Routes) {
     // The table has no IPv6 addresses of interfaces that are down.
     let names = needs.devices.keys().map(String::as_str).chain(["lo"]);
@@ -98,17 +98,13 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     let own: Vec<IpAddr> = running.flat_map(|state| state.addresses).collect();
     for (is_v6, ip) in [(false, "ip"), (true, "ip -6")] {
         let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6);
-        let is_taken = |to: &&IpAddr| match routes.marked(**to, 0) {
-            NextHop::Neighbour { interface, .. } => links::existing_name(interface)
-                .is_some_and(|name| needs.devices.contains_key(&name)),
-            NextHop::Here | NextHop::Nowhere => false,
-        };
+        let is_taken = |to: &&IpAddr| routes.marked(**to, 0) != NextHop::Here;
         if let Some(to) = its.find(is_taken) {
             findings.add(
                 &OVERRULED,
                 format!(
-                    "packets to {to}, an address of this host, go into a device of ours: the rule that looks in the table \
-                     local comes after ours, or is gone"
+                    "packets to {to}, an address of this host, are not delivered to it: the rule that looks in the table local \
+                     comes after others, or is gone"
                 ),
                 format!("{ip} rule add priority 0 lookup local"),
             );

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   Observer ── something changed ──▶ a thread ── look(firewalls, settings, routes) ──▶ findings ──▶ faults
+//!                                        ▲ what firewalls have: another thread asks their programs, which may hang
 //! ```
 //! There may be no hosts behind a gateway: an obstacle to their packets is only logged if it was there at the start,
 //! and is a fault if it comes later.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host::fault::Fault;
+use host::fault::{FIREWALL, Fault, REVERSE_PATH};
 use host::observer::{Interest, Observer, Subscription};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -35,7 +37,9 @@ pub(crate) struct Rounds(Arc<Shared>);
 struct Shared {
     config: Mutex<Arc<Config>>,
     found: Mutex<Vec<Finding>>,
-    /// Set when the configuration is another, or the thread is to end.
+    /// What was read of firewalls last, until the thread takes it.
+    read: Mutex<Option<Firewalls>>,
+    /// Set when the configuration is another, firewalls are read, or the thread is to end.
     wake: EventFd,
     is_over: AtomicBool,
 }
@@ -47,7 +51,7 @@ struct Early {
 }
 
 impl Rounds {
-    /// Starts a thread, which does `first` before all else.
+    /// Starts a thread, and another one for `first`.
     ///
     /// # Errors
     /// When there are no descriptors left, or no thread can be started.
@@ -59,15 +63,13 @@ impl Rounds {
         let changes = observer.subscribe(Interest::Obstacles)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
-        let (config, found) = (Mutex::new(Arc::clone(config)), Mutex::default());
-        let shared = Arc::new(Shared { config, found, wake, is_over: AtomicBool::new(false) });
+        let (config, found, read) =
+            (Mutex::new(Arc::clone(config)), Mutex::default(), Mutex::default());
+        let is_over = AtomicBool::new(false);
+        let shared = Arc::new(Shared { config, found, read, wake, is_over });
         let its = Arc::clone(&shared);
-        let work = move || {
-            first();
-            its.work(changes);
-        };
-        let thread = thread::Builder::new().name("doctor".to_owned());
-        thread.spawn(work).context("cannot start a thread")?;
+        spawn(first).context("cannot start a thread")?;
+        spawn(move || its.work(changes)).context("cannot start a thread")?;
         Ok(Self(shared))
     }
 
@@ -101,32 +103,47 @@ impl Shared {
     }
 
     fn work(self: Arc<Self>, mut changes: Subscription) {
-        let (mut firewalls, mut read_at) = (Firewalls::read(), Instant::now());
+        let mut firewalls: Option<Firewalls> = None;
+        // When firewalls may be read again; none while they are.
+        let mut read_from = Some(Instant::now());
         let mut known = Arc::clone(&lock(&self.config));
         let mut early = Early::default();
-        let mut is_stale = false;
+        let mut is_stale = true;
         let (mut sought, mut silent) = (BTreeSet::new(), BTreeSet::new());
         while !self.is_over.load(Ordering::Relaxed) {
-            if is_stale && read_at.elapsed() >= APART {
-                (read_at, is_stale) = (Instant::now(), false);
-                let read = Firewalls::read();
+            if let Some(read) = lock(&self.read).take() {
+                read_from = Some(Instant::now() + APART);
                 // What cannot be read now has hardly changed.
-                if read.unread().len() <= firewalls.unread().len() {
-                    firewalls = read;
+                if firewalls.as_ref().is_none_or(|it| read.unread().len() <= it.unread().len()) {
+                    if firewalls.is_none() {
+                        early.take_firewalls(look(&known, &read, &silent));
+                    }
+                    firewalls = Some(read);
                 } else {
                     is_stale = true;
                 }
             }
+            if is_stale && read_from.is_some_and(|from| from <= Instant::now()) {
+                let its = Arc::clone(&self);
+                let read = move || {
+                    *lock(&its.read) = Some(Firewalls::read());
+                    its.wake();
+                };
+                is_stale = spawn(read).is_err();
+                read_from = is_stale.then(|| Instant::now() + APART);
+            }
+            let none = Firewalls::default();
+            let firewalls = firewalls.as_ref().unwrap_or(&none);
             let config = Arc::clone(&lock(&self.config));
             if !Arc::ptr_eq(&known, &config) {
-                early.take_over(look(&config, &firewalls, &silent), &lock(&self.found));
+                early.take_over(look(&config, firewalls, &silent), &lock(&self.found));
                 known = Arc::clone(&config);
             }
-            *lock(&self.found) = early.without(look(&config, &firewalls, &silent));
+            *lock(&self.found) = early.without(look(&config, firewalls, &silent));
             loop {
-                let at_most =
-                    if is_stale { APART.saturating_sub(read_at.elapsed()) } else { APART };
-                if self.wait(&changes, at_most) || is_stale {
+                let is_due = read_from.filter(|_| is_stale);
+                let at_most = is_due.map(|from| from.saturating_duration_since(Instant::now()));
+                if self.wait(&changes, at_most.unwrap_or(APART)) || is_due.is_some() {
                     thread::sleep(SETTLE);
                     break;
                 }
@@ -157,12 +174,23 @@ impl Shared {
     }
 }
 
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("doctor".to_owned()).spawn(work).map(drop)
+}
+
 impl Early {
     /// Begins anew with the obstacles under another configuration: all of them are early, except present faults.
     fn take_over(&mut self, found: Vec<Finding>, faults: &[Finding]) {
         let of_others = found.into_iter().filter(|it| it.is_of_others);
         let is_fault = |it: &Finding| faults.iter().any(|fault| key(fault) == key(it));
         self.known = Some(of_others.filter(|it| !is_fault(it)).map(|it| key(&it)).collect());
+    }
+
+    /// Adds the obstacles of firewalls, which were read for the first time.
+    fn take_firewalls(&mut self, found: Vec<Finding>) {
+        let is_of_firewall = |it: &Finding| [&FIREWALL, &REVERSE_PATH].contains(&it.kind);
+        let of_others = found.into_iter().filter(|it| it.is_of_others && is_of_firewall(it));
+        self.known.get_or_insert_default().extend(of_others.map(|it| key(&it)));
     }
 
     /// Removes the findings that were there from the start, and have been since.

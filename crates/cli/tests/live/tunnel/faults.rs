@@ -417,7 +417,7 @@ fn a_rule_for_this_hosts_own_addresses_that_comes_after_ours_is_a_fault() {
     net.run(0, "ip rule add pref 32765 lookup local");
     net.run(0, "ip rule del pref 0");
 
-    net.expect_asked(0, (3, "an address of this host, go into a device of ours"));
+    net.expect_asked(0, (3, "an address of this host, are not delivered to it"));
     let said = net.status(0)["faults"].to_string();
     assert!(
         said.contains("rule-overruled") && said.contains(": ip rule add priority 0 "),
@@ -426,6 +426,20 @@ fn a_rule_for_this_hosts_own_addresses_that_comes_after_ours_is_a_fault() {
     net.run(0, "ip rule add priority 0 lookup local");
     net.expect_asked(0, (0, "tunnel: running"));
     net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_host_without_the_rule_for_its_own_addresses_is_a_fault() {
+    let mut net = Net::pair("");
+    net.start_all();
+    net.expect_asked(0, (0, "tunnel: running"));
+
+    net.run(0, "ip rule del pref 0");
+
+    net.expect_asked(0, (3, "an address of this host, are not delivered to it"));
+    net.run(0, "ip rule add pref 0 lookup local");
+    net.expect_asked(0, (0, "tunnel: running"));
 }
 
 /// A tunnel of GRE waits for its address beside ours.
