@@ -94,6 +94,9 @@ pub struct Client {
     config: Config,
     guard: Guard,
     state: State,
+    /// Whether the node may not have read yet that the access point was given up. It delivers meanwhile, and confirms
+    /// that to senders.
+    is_leaving: bool,
     stream: Stream,
     outgoing: OutputBuffer,
     keep_alive: KeepAlive,
@@ -219,6 +222,7 @@ impl Client {
             guard: Guard::new(config.sealing.clone()),
             config,
             state: State::Disconnected,
+            is_leaving: false,
             stream: Stream::default(),
             outgoing: OutputBuffer::default(),
             keep_alive: KeepAlive::new(Time::ZERO, None),
@@ -249,6 +253,7 @@ impl Client {
     /// The connection to the node is there: asks to be bound.
     pub fn handle_connected(&mut self, now: Time) {
         self.guard.start(now);
+        self.is_leaving = false;
         self.stream = Stream::default();
         self.outgoing = OutputBuffer::default();
         self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
@@ -412,12 +417,14 @@ impl Client {
         self.ask(&Primitive::ManagementRequest(Management { kind, body }));
     }
 
-    /// Gives the access point up; what waits for confirmation will get none. The node sends what it was given.
+    /// Gives the access point up; what waits for confirmation will get none. The node sends what it was given, and
+    /// what it delivers until it has read this is still received.
     pub fn unbind(&mut self) {
         self.ask(&Primitive::UnbindRequest);
         if matches!(self.state, State::Bound { .. }) {
             self.forsake();
             self.state = State::Unbound;
+            self.is_leaving = true;
         }
     }
 
@@ -700,6 +707,7 @@ impl Client {
                     return;
                 }
                 self.state = State::Bound { mtu };
+                self.is_leaving = false;
                 self.fault = None;
                 let mtu = mtu.saturating_sub(self.overhead());
                 self.events.push_back(Event::Bound { mtu });
@@ -707,6 +715,7 @@ impl Client {
             }
             Primitive::BindRejected(reason) if self.is_binding() => {
                 self.state = State::Unbound;
+                self.is_leaving = false;
                 self.events.push_back(Event::Refused(reason));
                 return;
             }
@@ -803,7 +812,8 @@ impl Client {
 
     fn receive(&mut self, now: Time, indication: UnidataIndication<'_>, is_expedited: bool) {
         let UnidataIndication { priority, to_sap, to, arrival, from_sap, from, u_pdu } = indication;
-        if self.mtu().is_none() || to_sap != self.config.sap {
+        let is_bound = matches!(self.state, State::Bound { .. }) || self.is_leaving;
+        if !is_bound || to_sap != self.config.sap {
             self.stats.misplaced += 1;
             return;
         }

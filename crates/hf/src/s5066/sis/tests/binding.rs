@@ -347,26 +347,47 @@ fn a_node_that_takes_too_few_octets_is_left_with_the_likely_reason() {
     }
 }
 
+/// A node's indication of a U_PDU for the client of an access point.
+fn to_sap(sap: u8) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let indication = UnidataIndication {
+        priority: 0,
+        to_sap: Sap::new(sap),
+        to: A,
+        arrival: Arrival::Arq,
+        from_sap: Sap::new(9),
+        from: B,
+        u_pdu: b"x",
+    };
+    Primitive::UnidataIndication(indication).emit(&mut octets);
+    octets
+}
+
+/// A node's acceptance of a bind of access point 9.
+const ACCEPTED: [u8; 9] = [0x90, 0xeb, 0, 0, 4, 3, 0x90, 8, 0];
+
+#[test]
+fn a_client_that_leaves_receives_what_the_node_has_delivered_meanwhile() {
+    let mut client = Client::new(client::Config::new(Sap::new(9)));
+    client.handle_connected(Time::ZERO);
+    client.handle_octets(Time::ZERO, &ACCEPTED);
+    client.unbind();
+    client.handle_octets(Time::ZERO, &to_sap(9));
+    client.rebind(Time::ZERO);
+    client.handle_octets(Time::ZERO, &to_sap(9));
+    // The node has read both requests: from here on only a node that breaks rules delivers without a binding.
+    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 2, 4, 1]);
+    client.handle_octets(Time::ZERO, &to_sap(9));
+
+    assert_eq!((client.stats().received, client.stats().misplaced), (2, 1));
+}
+
 #[test]
 fn u_pdus_that_are_not_for_this_client_or_come_too_early_are_dropped_and_counted() {
-    let to_sap = |sap| {
-        let mut octets = Vec::new();
-        let indication = UnidataIndication {
-            priority: 0,
-            to_sap: Sap::new(sap),
-            to: A,
-            arrival: Arrival::Arq,
-            from_sap: Sap::new(9),
-            from: B,
-            u_pdu: b"x",
-        };
-        Primitive::UnidataIndication(indication).emit(&mut octets);
-        octets
-    };
     let mut client = Client::new(client::Config::new(Sap::new(9)));
     client.handle_connected(Time::ZERO);
     client.handle_octets(Time::ZERO, &to_sap(9));
-    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 4, 3, 0x90, 8, 0]);
+    client.handle_octets(Time::ZERO, &ACCEPTED);
     client.handle_octets(Time::ZERO, &to_sap(3));
     client.handle_octets(Time::ZERO, &to_sap(9));
     // An undefined mode.
