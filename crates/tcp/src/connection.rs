@@ -1065,7 +1065,6 @@ impl Connection {
     }
 
     fn handle_persist(&mut self, now: Time) {
-        self.timers.persist = None;
         if self.are_retries_over(now) {
             self.give_up();
             return;

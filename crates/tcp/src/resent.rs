@@ -83,6 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn so_many_repairs_are_watched_at_most() {
+        let mut resent = Resent::default();
+        for place in 0..MOST as u64 + 10 {
+            resent.record(at(place), at(place + 1), at(0));
+        }
+        resent.judge(at(0), 0);
+        assert_eq!(resent.octets(at(0), &Scoreboard::default()), MOST as u64);
+    }
+
+    #[test]
     fn a_repair_is_lost_when_enough_has_arrived_that_was_sent_later() {
         let mut resent = Resent::default();
         let mut board = Scoreboard::default();

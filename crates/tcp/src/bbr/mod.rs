@@ -375,6 +375,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_least_round_trip_is_old_after_ten_seconds() {
+        let mut window = Window { cwnd: 10_000, ssthresh: u64::MAX, mss: 1_000, next_send: None };
+        let mut bbr = Bbr::default();
+        let mut least = |at, ms| {
+            bbr.take_rtt(Time::from_nanos(at), &mut window, Some(Duration::from_millis(ms)), 0);
+            bbr.min_rtt.expect("one was taken").value.as_millis()
+        };
+
+        assert_eq!(least(0, 100), 100);
+        assert_eq!(least(10_000_000_000, 200), 100);
+        assert_eq!(least(10_000_000_001, 200), 200);
+    }
+
+    #[test]
     fn a_burst_is_a_millisecond_of_the_pace() {
         let burst = |rate| {
             let mut bbr = Bbr { mode: Mode::ProbeRtt { until: None }, ..Bbr::default() };

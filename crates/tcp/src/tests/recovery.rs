@@ -153,6 +153,17 @@ fn limited_transmit_sends_new_data_on_the_first_two_duplicates() {
 }
 
 #[test]
+fn duplicates_from_before_a_timeout_stretch_the_window_no_more() {
+    let mut script = Script::open(plain());
+    let _ = script.write(50_000);
+    for _ in 0..2 {
+        assert_eq!(script.peer(1, 1, ACK, 0).len(), 1);
+    }
+
+    assert_eq!(script.wait(1_500), ["1000: . 1+1000 ack 1"]);
+}
+
+#[test]
 fn limited_transmit_with_sack_needs_new_blocks() {
     let config = Config {
         congestion: Congestion {

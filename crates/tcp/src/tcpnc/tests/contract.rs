@@ -92,6 +92,20 @@ impl Peer for End {
     }
 }
 
+#[test]
+fn what_is_no_tcp_passes_unchanged() {
+    let end = |address: &str| address.parse().unwrap();
+    let rng = Rng::stream(1, "coefficients");
+    let mut layer = Layer::new(Config::default(), end("10.0.0.1:1"), end("10.0.0.2:2"), rng);
+    let packet = [0x45, 0, 0, 21, 9];
+    let mut out = Vec::new();
+
+    layer.handle_outgoing(Time::ZERO, &packet);
+
+    assert!(layer.poll_transmit(Time::ZERO, &mut out));
+    assert_eq!(out, packet);
+}
+
 proptest! {
     #![proptest_config(harness::cases(256))]
 
