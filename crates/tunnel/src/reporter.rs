@@ -221,6 +221,20 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_is_reported_after_a_moment_and_what_may_be_late_when_it_is_ripe() {
+        const MS: Duration = Duration::from_millis(1);
+        let mut reporter = Reporter::default();
+        reporter.handle_datagram(Time::ZERO, 0, false, Some(160 * MS));
+        reporter.handle_datagram(Time::ZERO + 100 * MS, 2, false, Some(160 * MS));
+
+        assert_eq!(reporter.next_timeout(), Some(Time::ZERO + 110 * MS), "a sixteenth of 160 ms");
+
+        let ripe_at = Time::ZERO + 150 * MS;
+        reporter.report(Time::ZERO + 110 * MS, Holes::default(), Some(ripe_at));
+        assert_eq!(reporter.next_timeout(), Some(ripe_at));
+    }
+
+    #[test]
     fn datagrams_that_overtake_each_other_are_not_reported_as_lost() {
         const MS: Duration = Duration::from_millis(1);
         let mut reporter = Reporter::default();

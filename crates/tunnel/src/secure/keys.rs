@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_preshared_key_is_printed_as_it_is_read() {
+        let text = STANDARD.encode([7; LEN]);
+
+        let key: PresharedKey = text.parse().unwrap();
+
+        assert_eq!(key.to_base64(), text);
+    }
+
+    #[test]
     fn what_is_no_key_is_refused() {
         let zero = STANDARD.encode([0; LEN]);
 

@@ -389,12 +389,14 @@ mod tests {
         assert_eq!(sealed.keepalive(), [5, 1, 2, 3, 4, 5, 6, 7]);
         let data = [&[3, 1, 2, 3, 4, 5, 6, 7], &[9; TAG][..]].concat();
         assert_eq!(Datagram::parse(&data), Ok(Datagram::Data(sealed)));
+        assert!(!Datagram::Data(sealed).is_handshake());
 
         let mut call = Call::begin(Index::new(0x0a_0b0c), &[7; INITIATION]);
         call.extend_from_slice(&[8; MAC]);
         call.extend_from_slice(&[9; MAC]);
         assert_eq!((call.len(), &call[..5]), (156, &[1, 0x0a, 0x0b, 0x0c, 7][..]));
         let Ok(Datagram::Call(read)) = Datagram::parse(&call) else { panic!("{call:?}") };
+        assert!(Datagram::Call(read).is_handshake());
         assert_eq!((read.sender.bits(), read.noise), (0x0a_0b0c, &[7; INITIATION]));
         assert_eq!((read.mac1, read.mac2), (&[8; MAC], &[9; MAC]));
         assert_eq!((read.before_mac1.len(), read.before_mac2.len()), (124, 140));

@@ -144,6 +144,19 @@ fn losses_rise_when_they_are_more_than_usual_however_few_a_round_trip_has() {
 }
 
 #[test]
+fn the_recent_loss_follows_a_quarter_of_each_long_round_trip() {
+    let mut ambient = Ambient::default();
+    let round = Ended { sent: 1e6, lost: 5e5, queue: 0.0 };
+
+    let recent = [(), ()].map(|()| {
+        ambient.note(&round);
+        ambient.recent()
+    });
+
+    assert_eq!(recent, [0.125, 0.21875]);
+}
+
+#[test]
 fn a_tcp_with_a_few_segments_in_flight_is_left_its_share_of_a_small_buffer() {
     let shares = [(20, 4.0), (20, 10.0), (50, 10.0)].map(|(delay, datagrams)| {
         let clean = Path::clean(2e6, delay * MS, 2.0);
