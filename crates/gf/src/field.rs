@@ -31,6 +31,14 @@ pub(crate) struct Nibbles {
     pub(crate) high: [u8; 16],
 }
 
+impl Nibbles {
+    /// The element's product with `octet`.
+    #[inline(always)]
+    pub(crate) const fn of(&self, octet: u8) -> u8 {
+        self.low[(octet & 0xf) as usize] ^ self.high[(octet >> 4) as usize]
+    }
+}
+
 struct Tables {
     exp: [u8; 512],
     log: [u8; 256],

@@ -12,6 +12,11 @@
 //! Adding one multiple after the other to a packet is limited by loading and storing the packet.
 //! Therefore pass all sources in one call, and all sums over the same sources too.
 
+#![cfg_attr(
+    not(any(target_arch = "aarch64", target_arch = "x86_64")),
+    expect(dead_code, reason = "the loops over vectors have no vectors here")
+)]
+
 mod buffer;
 pub mod coefficients;
 pub mod equations;

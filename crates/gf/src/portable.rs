@@ -1,15 +1,22 @@
-//! The kernel for every other machine: safe code that compilers turn into vectors.
+//! The kernel for every other machine: safe code on words, which compilers turn into vectors where there are any.
 //!
-//! A sum is made bit by bit of the factors (Horner), the highest first: double the sum, then
+//! A sum of several sources is made bit by bit of the factors (Horner), the highest first: double the sum, then
 //! add the sources whose factor has the bit. Only the doubling knows the field, so a source costs
-//! no more than four additions.
+//! no more than four additions. Few sources do not pay for the doublings: they are multiplied octet by octet.
 
-use crate::field::{POLYNOMIAL, inverse, multiply};
+use crate::field::{NIBBLES, POLYNOMIAL, inverse};
 use crate::operands::{Multiplied, Singular, System};
 use crate::terms::Terms;
 
 /// Octets summed at a time, few enough for registers and the nearest cache.
 const BLOCK: usize = 256;
+/// Octets of a word.
+const WORD: usize = size_of::<usize>();
+/// Up to so many sources, multiplying octets is faster than doubling sums.
+const FEW: usize = 2;
+
+/// A block of a sum, in words.
+type Sums = [usize; BLOCK / WORD];
 
 /// Sets `outs` to the sums, or adds the sums to `outs`.
 pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
@@ -21,9 +28,20 @@ pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
         "no source is longer than an output"
     );
 
+    if terms.count() <= FEW {
+        for (row, out) in outs.iter_mut().enumerate() {
+            if !is_added {
+                out.fill(0);
+            }
+            for (source, factor) in terms.sources().zip(terms.factors(row)) {
+                add_product(out, source, factor);
+            }
+        }
+        return;
+    }
     for at in (0..len).step_by(BLOCK) {
         for (row, out) in outs.iter_mut().enumerate() {
-            let mut sums = [0; BLOCK];
+            let mut sums = [0; BLOCK / WORD];
             for bit in (0..8).rev() {
                 double(&mut sums);
                 for (source, factor) in terms.sources().zip(terms.factors(row)) {
@@ -37,7 +55,7 @@ pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
                 let here = out.len().min(BLOCK);
                 out[..here].fill(0);
             }
-            add(out, &sums);
+            add_to(out, &sums);
         }
     }
 }
@@ -45,13 +63,14 @@ pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
 /// Sets `out` to the sum of the sources, whatever their factors.
 pub fn sum<T: Terms>(out: &mut [u8], terms: T) {
     for at in (0..out.len()).step_by(BLOCK) {
-        let mut sums = [0; BLOCK];
+        let mut sums = [0; BLOCK / WORD];
         for source in terms.sources() {
             add(&mut sums, source.get(at..).unwrap_or_default());
         }
         let out = &mut out[at..];
         let here = out.len().min(BLOCK);
-        out[..here].copy_from_slice(&sums[..here]);
+        out[..here].fill(0);
+        add_to(out, &sums);
     }
 }
 
@@ -66,8 +85,9 @@ pub fn multiply_in_registers(rounds: u64, done: &mut Multiplied) {
 
 /// Multiplies all of `octets` by `factor`.
 pub fn scale(octets: &mut [u8], factor: u8) {
+    let products = &NIBBLES[usize::from(factor)];
     for octet in octets {
-        *octet = multiply(factor, *octet);
+        *octet = products.of(*octet);
     }
 }
 
@@ -93,28 +113,58 @@ pub fn invert(system: System<'_>) -> Result<(), Singular> {
         pivot_row[pivot] = reciprocal ^ 1;
         for row in before.iter_mut().chain(after) {
             let factor = row[pivot];
-            for (octet, &other) in row.iter_mut().zip(&**pivot_row) {
-                *octet ^= multiply(factor, other);
-            }
+            add_product(row, pivot_row, factor);
         }
         pivot_row[pivot] = reciprocal;
     }
     Ok(())
 }
 
-/// Adds `source` to `sums`, up to the end of the shorter.
-fn add(sums: &mut [u8], source: &[u8]) {
-    match (sums.first_chunk_mut::<BLOCK>(), source.first_chunk::<BLOCK>()) {
-        // A known length makes a loop without ends.
-        (Some(sums), Some(source)) => sums.iter_mut().zip(source).for_each(|(a, b)| *a ^= b),
-        _ => sums.iter_mut().zip(source).for_each(|(a, b)| *a ^= b),
+/// Adds `source`, `factor` times, to `out`.
+fn add_product(out: &mut [u8], source: &[u8], factor: u8) {
+    let products = &NIBBLES[usize::from(factor)];
+    for (octet, &other) in out.iter_mut().zip(source) {
+        *octet ^= products.of(other);
     }
 }
 
-fn double(octets: &mut [u8; BLOCK]) {
-    const REDUCTION: u8 = POLYNOMIAL.to_le_bytes()[0];
-    for octet in octets {
-        let reduction = if *octet & 0x80 == 0 { 0 } else { REDUCTION };
-        *octet = *octet << 1 ^ reduction;
+/// Adds `source` to `sums`, up to the end of the shorter.
+fn add(sums: &mut Sums, source: &[u8]) {
+    if let Some(source) = source.first_chunk::<BLOCK>() {
+        // A known length makes a loop without ends.
+        let (words, _) = source.as_chunks::<WORD>();
+        sums.iter_mut().zip(words).for_each(|(sum, word)| *sum ^= usize::from_ne_bytes(*word));
+        return;
+    }
+    let (words, rest) = source.as_chunks::<WORD>();
+    sums.iter_mut().zip(words).for_each(|(sum, word)| *sum ^= usize::from_ne_bytes(*word));
+    if let Some(sum) = sums.get_mut(words.len()) {
+        let mut word = [0; WORD];
+        word[..rest.len()].copy_from_slice(rest);
+        *sum ^= usize::from_ne_bytes(word);
+    }
+}
+
+/// Adds `sums` to `out`, up to the end of the shorter.
+fn add_to(out: &mut [u8], sums: &Sums) {
+    let (words, rest) = out.as_chunks_mut::<WORD>();
+    let count = words.len();
+    for (word, sum) in words.iter_mut().zip(sums) {
+        *word = (usize::from_ne_bytes(*word) ^ sum).to_ne_bytes();
+    }
+    if let Some(sum) = sums.get(count) {
+        rest.iter_mut().zip(sum.to_ne_bytes()).for_each(|(octet, other)| *octet ^= other);
+    }
+}
+
+/// Doubles all octets of the words at once.
+fn double(sums: &mut Sums) {
+    const HIGHEST: usize = usize::from_ne_bytes([0x80; WORD]);
+    const REDUCTION: usize = usize::from_ne_bytes([POLYNOMIAL.to_le_bytes()[0]; WORD]);
+    for sum in sums {
+        let high = *sum & HIGHEST;
+        // 0xff for each octet with its highest bit, which the doubling shifts out.
+        let reduced = (high - (high >> 7)) | high;
+        *sum = (*sum ^ high) << 1 ^ reduced & REDUCTION;
     }
 }
