@@ -227,7 +227,13 @@ impl Document<'_> {
     }
 }
 
-/// The name of a key in a table.
+/// The name of a key in a table. As in TOML, a key with a dot stands in quotes.
+#[must_use]
 pub fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    if key.contains('.') { below(path, &format!("\"{key}\"")) } else { below(path, key) }
+}
+
+/// The name of something in a table, or in a table within.
+pub fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

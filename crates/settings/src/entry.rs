@@ -15,6 +15,7 @@ use crate::{Complaint, Document, Section, nearest, secret};
 pub struct Entry<'d> {
     pub(crate) document: &'d Document<'d>,
     pub(crate) path: String,
+    pub(crate) name: &'d str,
     pub(crate) key: Range<usize>,
     pub(crate) span: Range<usize>,
     pub(crate) value: &'d DeValue<'d>,
@@ -23,8 +24,8 @@ pub struct Entry<'d> {
 impl<'d> Entry<'d> {
     /// The key itself, without the names of its tables.
     #[must_use]
-    pub fn name(&self) -> &str {
-        self.path.rsplit('.').next().unwrap_or_default()
+    pub const fn name(&self) -> &'d str {
+        self.name
     }
 
     /// What is written.

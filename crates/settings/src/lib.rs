@@ -24,7 +24,7 @@ mod section;
 mod tests;
 
 pub use complaint::{Complaint, Complaints, Source};
-pub use document::Document;
+pub use document::{Document, join};
 pub use entry::Entry;
 pub use near::nearest;
 pub use section::{Section, each};

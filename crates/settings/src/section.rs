@@ -1,12 +1,13 @@
 //! Reads one table of a TOML file, key by key, and reports the keys nobody asked for.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use base::parameter::{Refused, Table};
 use toml::de::DeTable;
 
-use crate::document::{Document, join};
+use crate::document::{Document, below, join};
 use crate::near::nearest;
 use crate::{Complaint, Entry};
 
@@ -31,7 +32,7 @@ impl<'d> Section<'d> {
         };
         if let Some(group) = group {
             // The names within are known even if the group is not there.
-            self.document.ask(&join(&self.path, name));
+            self.document.ask(&below(&self.path, name));
             let Some(entry) = self.get(group)? else { return Ok(None) };
             return entry.section()?.get(key);
         }
@@ -41,6 +42,7 @@ impl<'d> Section<'d> {
         Ok(found.map(|(key, value)| Entry {
             document: self.document,
             path,
+            name: key.get_ref(),
             key: key.span(),
             span: value.span(),
             value: value.get_ref(),
@@ -86,11 +88,12 @@ impl<'d> Section<'d> {
     pub fn entries(&self) -> Vec<Entry<'d>> {
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
-        let entry = |(key, value): (&'d toml::Spanned<_>, &'d toml::Spanned<_>)| {
-            let path = join(&self.path, std::borrow::Cow::<str>::as_ref(key.get_ref()));
+        let entry = |(key, value): (&'d toml::Spanned<Cow<'d, str>>, &'d toml::Spanned<_>)| {
+            let name: &str = key.get_ref();
+            let path = join(&self.path, name);
             self.document.ask(&path);
             let (key, span) = (key.span(), value.span());
-            Entry { document: self.document, path, key, span, value: value.get_ref() }
+            Entry { document: self.document, path, name, key, span, value: value.get_ref() }
         };
         entries.into_iter().map(entry).collect()
     }
@@ -156,7 +159,7 @@ impl<'d> Section<'d> {
                 |its: &&str| its.strip_prefix(*old).is_some_and(|it| it.starts_with('.'));
             if let Some(place) = found.filter(|_| !told.iter().any(is_above)) {
                 told.push(old);
-                let key = join(&self.path, old);
+                let key = below(&self.path, old);
                 let (section, name) = new.rsplit_once('.').unwrap_or(("", new));
                 let line = match (table, source.text().get(value)) {
                     _ if !self.path.is_empty() || section.is_empty() => String::new(),

@@ -82,6 +82,23 @@ fn what_was_meant_is_said() {
 }
 
 #[test]
+fn a_key_with_a_dot_is_one_key() {
+    let section = "[node.\"a.1\"]\nspeed = 3\nsped = 4";
+    let names = std::cell::RefCell::new(Vec::new());
+
+    let said = read(section, |root| {
+        for entry in root.needed("node")?.section()?.entries() {
+            names.borrow_mut().push(entry.name().to_owned());
+            entry.section()?.get("speed")?;
+        }
+        Ok(())
+    });
+
+    assert_eq!(names.take(), ["a.1"]);
+    assert_eq!(said, "a.toml:3: node.\"a.1\".sped: there is no such key; speed is probably meant");
+}
+
+#[test]
 fn what_has_moved_is_said() {
     let source = Source::new("a.toml", "log = 5\n[hello]\ninterval = 3".to_owned());
     let document = source.parse().unwrap();

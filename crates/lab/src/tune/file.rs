@@ -272,6 +272,8 @@ rate = "1kbit"
         let own = plain.replace("[[tcp]]", one);
         let begin = plain.find("[[tcp]]").expect("a transfer");
         let bgp = format!("{}[bgp]\n", &plain[..begin]);
+        let dotted = TEXT.replace("\"a\"", "\"a.1\"");
+        let told = format!("{dotted}[node.\"a.1\"]\nhbh.ack-delay = \"5ms\"\n");
 
         for (text, name, values, expected) in [
             (&plain[..], "rto.initial", SECONDS, "defaults.tcp.rto.initial"),
@@ -283,6 +285,18 @@ rate = "1kbit"
             (TEXT, "tcp[0].octets", ["20", "30"], "tcp[0].octets"),
             (TEXT, "hbh.ack-delay", ["\"2ms\"", "\"9ms\""], "hbh.ack-delay"),
             (TEXT, "node.a.hbh.ack-delay", ["\"2ms\"", "\"9ms\""], "node.a.hbh.ack-delay"),
+            (
+                &dotted,
+                "node.\"a.1\".hbh.ack-delay",
+                ["\"2ms\"", "\"9ms\""],
+                "node.\"a.1\".hbh.ack-delay",
+            ),
+            (
+                &told,
+                "node.\"a.1\".hbh.ack-delay",
+                ["\"2ms\"", "\"9ms\""],
+                "node.\"a.1\".hbh.ack-delay",
+            ),
             (TEXT, "link[1].there.loss", ["\"1%\"", "\"9%\""], "link[1].there.loss"),
             (TEXT, "defaults.tcp.sack", ["true", "false"], "defaults.tcp.sack"),
         ] {

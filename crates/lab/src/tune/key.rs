@@ -1,12 +1,15 @@
 //! A key of a scenario file, and how a value gets there.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use settings::join;
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
+use super::range::split_outside;
+
 /// The position of a value: the tables on the way to it, and its name. Written `link[0].there.rate`; a list without a
-/// place means all of its tables.
+/// place means all of its tables. A name with a dot stands in quotes: `node."radio.1".hbh.window`.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Key(Vec<Step>);
 
@@ -40,7 +43,11 @@ impl FromStr for Key {
     fn from_str(text: &str) -> Result<Self, BadKey> {
         let bad = || BadKey(text.to_owned());
         let is_plain = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
+        let quoted = |part: &str| part.strip_prefix('"')?.strip_suffix('"').map(str::to_owned);
         let step = |part: &str| {
+            if let Some(name) = quoted(part).filter(|name| !name.is_empty()) {
+                return Ok(Step { name, which: Which::All });
+            }
             let (name, which) = match part.strip_suffix(']').map(|it| it.split_once('[')) {
                 Some(Some((name, place))) => match place.parse() {
                     Ok(number) => (name, Which::Number(number)),
@@ -52,7 +59,8 @@ impl FromStr for Key {
             let is_named = !name.is_empty() && name.chars().all(is_plain);
             is_named.then(|| Step { name: name.to_owned(), which }).ok_or_else(bad)
         };
-        let steps: Vec<Step> = text.trim().split('.').map(step).collect::<Result<_, _>>()?;
+        let parts = split_outside(text.trim(), '.').into_iter();
+        let steps: Vec<Step> = parts.map(step).collect::<Result<_, _>>()?;
         let ends_plain = steps.last().is_some_and(|step| step.which == Which::All);
         if ends_plain { Ok(Self(steps)) } else { Err(bad()) }
     }
@@ -60,15 +68,16 @@ impl FromStr for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, Step { name, which }) in self.0.iter().enumerate() {
-            let dot = if place == 0 { "" } else { "." };
+        let mut text = String::new();
+        for Step { name, which } in &self.0 {
+            text = join(&text, name);
             match which {
-                Which::All => write!(f, "{dot}{name}")?,
-                Which::Named(of) => write!(f, "{dot}{name}[{of}]")?,
-                Which::Number(number) => write!(f, "{dot}{name}[{number}]")?,
+                Which::All => {}
+                Which::Named(of) => write!(text, "[{of}]")?,
+                Which::Number(number) => write!(text, "[{number}]")?,
             }
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 
@@ -76,7 +85,7 @@ impl Key {
     /// The key without places in lists: `link.there.rate`.
     #[must_use]
     pub fn name(&self) -> String {
-        self.0.iter().map(|step| step.name.as_str()).collect::<Vec<_>>().join(".")
+        self.0.iter().fold(String::new(), |text, step| join(&text, &step.name))
     }
 
     /// Writes a value there, in as many tables as the key means. Tables that are missing are made, and `hbh = true`
@@ -250,5 +259,12 @@ from = "b"
             assert!(bad.parse::<Key>().is_err(), "{bad}");
         }
         assert_eq!("link[0].there.rate".parse::<Key>().unwrap().name(), "link.there.rate");
+        for (text, name) in [
+            ("node.\"a.1\".hbh.window", "node.\"a.1\".hbh.window"),
+            ("node.\"a\".hbh", "node.a.hbh"),
+            ("tcp[a.1].octets", "tcp.octets"),
+        ] {
+            assert_eq!(text.parse::<Key>().unwrap().name(), name);
+        }
     }
 }

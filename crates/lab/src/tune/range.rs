@@ -94,10 +94,13 @@ impl Asked {
 
     fn read(text: &str, steps: usize) -> Result<Self, String> {
         let example = "a key and its values, such as rto.initial=1s..120s or r1=2|3|4";
-        let Some((name, values)) = text.split_once('=') else {
+        let [name, ..] = split_outside(text, '=')[..] else {
+            unreachable!("there is a first part")
+        };
+        let Some(values) = text[name.len()..].trim_start().strip_prefix('=') else {
             return Err(format!("{text:?} is not {example}"));
         };
-        let keys: Vec<String> = name.split('+').map(|key| key.trim().to_owned()).collect();
+        let keys: Vec<String> = split_outside(name, '+').into_iter().map(str::to_owned).collect();
         if keys.iter().any(String::is_empty) || values.trim().is_empty() {
             return Err(format!("{text:?} is not {example}"));
         }
@@ -376,7 +379,7 @@ fn text_of_whole(number: f64) -> Value {
 }
 
 /// The parts between separators that do not stand in quotes, parentheses or brackets.
-fn split_outside(text: &str, separator: char) -> Vec<&str> {
+pub fn split_outside(text: &str, separator: char) -> Vec<&str> {
     let (mut parts, mut begin, mut deep, mut is_quoted) = (Vec::new(), 0, 0_i32, false);
     for (at, c) in text.char_indices() {
         match c {
@@ -404,6 +407,14 @@ mod tests {
 
     fn labels(text: &str) -> Vec<String> {
         read(text).values.grid().into_iter().map(|choice| choice.label).collect()
+    }
+
+    #[test]
+    fn quotes_hold_a_key_together() {
+        let asked = read("node.\"a=1+2,3\".hbh.window+hbh.window = 2|3");
+
+        assert_eq!(asked.keys, ["node.\"a=1+2,3\".hbh.window", "hbh.window"]);
+        assert_eq!(labels("node.\"a=1\".x=2|3"), ["2", "3"]);
     }
 
     #[test]
