@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::file;
-use crate::plain::shown;
+use crate::plain::{brief, shown};
 use crate::secret::redact;
 
 /// The text of a file.
@@ -30,7 +30,7 @@ pub struct Complaint {
 /// All mistakes in a file, in the order of lines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Complaints {
-    /// At least one, and at most [`MOST`].
+    /// At least one, and at most [`MOST`]; of a file that is no TOML, at most [`MOST_UNREADABLE`].
     all: Vec<Complaint>,
     /// Whether there are more.
     are_more: bool,
@@ -38,6 +38,8 @@ pub struct Complaints {
 
 /// The largest number of complaints reported about a file; further complaints are left out.
 pub const MOST: usize = 64;
+/// The largest number of syntax errors reported about a file: of a text that is no TOML, each line is one.
+pub const MOST_UNREADABLE: usize = 4;
 
 impl Source {
     /// A text, with the name of its file.
@@ -89,7 +91,7 @@ impl Source {
     /// A complaint about the file as a whole.
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Complaint {
-        let what = redact(&one_line(&what.to_string())).into_owned();
+        let what = brief(&redact(&one_line(&what.to_string()))).into_owned();
         let file = shown(&redact(&self.name)).into_owned();
         Complaint { file, line: None, key: None, what }
     }
@@ -98,7 +100,7 @@ impl Source {
     pub(crate) fn at(&self, span: &Range<usize>, key: &str, what: impl fmt::Display) -> Complaint {
         Complaint {
             line: Some(self.line(span)),
-            key: Some(shown(&redact(key)).into_owned()).filter(|key| !key.is_empty()),
+            key: Some(brief(&shown(&redact(key))).into_owned()).filter(|key| !key.is_empty()),
             ..self.about(what)
         }
     }
@@ -164,7 +166,8 @@ impl fmt::Display for Complaints {
             write!(f, "{newline}{complaint}")?;
         }
         if let Some(first) = self.all.first().filter(|_| self.are_more) {
-            write!(f, "\n{}: and more: these are the first {MOST} that were found", first.file)?;
+            let count = self.all.len();
+            write!(f, "\n{}: and more: these are the first {count} that were found", first.file)?;
         }
         Ok(())
     }

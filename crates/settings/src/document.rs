@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::complaint::MOST;
+use crate::complaint::{MOST, MOST_UNREADABLE};
 use crate::near::nearest;
 use crate::{Complaint, Complaints, Section, Source};
 
@@ -46,20 +46,20 @@ impl Source {
     /// Reads the text as TOML.
     ///
     /// # Errors
-    /// With all syntax errors, if the text is not TOML. The meaning is checked only after the syntax is right.
+    /// With the first syntax errors, if the text is not TOML. The meaning is checked only after the syntax is right.
     pub fn parse_whole(&self) -> Result<Document<'_>, Complaints> {
         let (root, errors) = DeTable::parse_recoverable(self.text());
         if errors.is_empty() {
             return Ok(self.document(root));
         }
         let mut all: Vec<Complaint> = Vec::new();
-        for error in errors.iter().take(MOST) {
+        for error in errors.iter().take(MOST_UNREADABLE) {
             let complaint = self.complaint(error);
             if !all.contains(&complaint) {
                 all.push(complaint);
             }
         }
-        Err(Complaints::new(all, errors.len() > MOST))
+        Err(Complaints::new(all, errors.len() > MOST_UNREADABLE))
     }
 
     fn document<'s>(&'s self, root: Spanned<DeTable<'s>>) -> Document<'s> {

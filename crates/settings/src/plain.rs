@@ -22,7 +22,24 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same without the numbers that Rust adds to the kernel's words: `No such file or directory (os error 2)`.
+/// Octets of a line that a person reads, at most, ...
+const LONG: usize = 2_000;
+/// ... and how many of a longer line are kept at each end: the message of a mistake stands before a value and after it.
+const KEPT: usize = 500;
+
+/// A line for a person: of a very long line, its beginning and its end.
+#[must_use]
+pub fn brief(line: &str) -> Cow<'_, str> {
+    if line.len() <= LONG {
+        return Cow::Borrowed(line);
+    }
+    let begin = &line[..line.floor_char_boundary(KEPT)];
+    let end = &line[line.ceil_char_boundary(line.len() - KEPT)..];
+    let left_out = line.len() - begin.len() - end.len();
+    Cow::Owned(format!("{begin} ... [{left_out} octets are left out] ... {end}"))
+}
+
+/// A text without the numbers that Rust adds to the kernel's words: `No such file or directory (os error 2)`.
 #[must_use]
 pub fn without_numbers(said: &str) -> String {
     const MARK: &str = " (os error ";
@@ -154,6 +171,20 @@ mod tests {
 
         assert!(!json.contains(char::is_control), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), object);
+    }
+
+    #[test]
+    fn of_a_very_long_line_the_beginning_and_the_end_stay() {
+        let ordinary = "ä".repeat(LONG / 2);
+        let long = format!("a.toml:1: rate: \"{}\" is not allowed: 75", "ä".repeat(50_000));
+
+        let shortened = brief(&long);
+
+        assert!(matches!(brief(&ordinary), Cow::Borrowed(_)));
+        assert!(shortened.len() < LONG, "{shortened}");
+        assert!(shortened.starts_with("a.toml:1: rate: \"ä"), "{shortened}");
+        assert!(shortened.ends_with("ä\" is not allowed: 75"), "{shortened}");
+        assert!(shortened.contains(" [99038 octets are left out] "), "{shortened}");
     }
 
     #[test]

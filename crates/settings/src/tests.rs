@@ -99,6 +99,30 @@ fn a_key_with_a_dot_is_one_key() {
 }
 
 #[test]
+fn a_text_that_is_no_toml_is_told_in_a_few_lines() {
+    let source = Source::new("a.toml", "What we know of it.\n".repeat(300));
+
+    let said = source.parse_whole().unwrap_err().to_string();
+
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 5, "{said}");
+    assert!(lines[0].starts_with("a.toml:1: "), "{said}");
+    assert_eq!(lines[4], "a.toml: and more: these are the first 4 that were found");
+}
+
+#[test]
+fn a_very_long_key_or_value_is_not_repeated() {
+    let long = "x".repeat(100_000);
+    for text in
+        [format!("hbh = \"{long}\""), format!("[hbh]\n{long} = 1"), format!("hbh = true\n[{long}]")]
+    {
+        let said = hbh(&text);
+
+        assert!(said.len() < 5_000 && said.contains(" octets are left out] "), "{said}");
+    }
+}
+
+#[test]
 fn what_has_moved_is_said() {
     let source = Source::new("a.toml", "log = 5\n[hello]\ninterval = 3".to_owned());
     let document = source.parse().unwrap();
