@@ -9,7 +9,6 @@ use gateway::explain::{Explanation, Outcome, PassedOver, Question, Treatment, Vi
 
 use crate::control::Control;
 use crate::failure;
-use crate::status::ABSENT;
 use crate::terminal;
 
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
@@ -64,13 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             question.explain(&config)
         }
-        None => match gateway::ask_explanation(control.path(), question.clone()) {
-            Err(why) if why.is::<gateway::NoGateway>() => {
-                let _ = failure::report(&why);
-                return Ok(ExitCode::from(ABSENT));
-            }
-            explanation => question.judge(explanation?),
-        },
+        None => question.judge(gateway::ask_explanation(control.path(), question.clone())?),
     };
     let mut out = terminal::out();
     if json {

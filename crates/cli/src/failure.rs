@@ -1,6 +1,5 @@
 //! Exit status and message of a failed command.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -8,9 +7,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 #[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
-use settings::plain::without_numbers;
+use gateway::NoGateway;
+use settings::plain::{brief, without_numbers};
 
 use crate::terminal;
+
+/// The exit code of a command that asks a gateway where none runs.
+const ABSENT: u8 = 4;
 
 /// A mistake of the user's in a configuration, a scenario or an argument. Exit code 2.
 #[derive(Debug)]
@@ -67,9 +70,15 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let said = settings::secret::redact(&said);
     for line in said.lines() {
         // If this fails as well, nobody is left to tell.
-        let _ = writeln!(terminal::err(), "trackway: {line}");
+        let _ = writeln!(terminal::err(), "trackway: {}", brief(line));
     }
-    if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is::<Misuse>() {
+        ExitCode::from(2)
+    } else if error.is::<NoGateway>() {
+        ExitCode::from(ABSENT)
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// What the standard library and clap say about unreadable values, each with the words for a user.
@@ -102,8 +111,10 @@ pub fn refuse(said: &clap::Error, program: &clap::Command) -> ExitCode {
     if said.kind() == ErrorKind::InvalidSubcommand && !plain.contains("tip:") {
         plain = plain.replacen("\n\n", &format!("; there are {}\n\n", commands(program)), 1);
     }
-    match settings::secret::redact(&plain) {
-        Cow::Borrowed(plain) if plain == text => said.exit(),
+    let redacted = settings::secret::redact(&plain);
+    let lines: Vec<_> = redacted.split('\n').map(brief).collect();
+    match lines.join("\n") {
+        plain if plain == text => said.exit(),
         plain => {
             let _ = write!(terminal::err(), "{plain}");
             ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))

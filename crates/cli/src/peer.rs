@@ -18,7 +18,10 @@ use crate::terminal;
 /// Sessions with other peers go on undisturbed. A change holds until the configuration is read again; with --save it is
 /// written into the gateway's file, too.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+Exit status: 0 done, 1 the gateway refuses or does not answer, 2 the peer or an argument is wrong, 4 no gateway runs here
+
+Examples:
   trackway peer add office --public-key xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg= \\
       --routes 10.2.0.0/16 --endpoint 192.0.2.2:51900 --save
   trackway peer remove office

@@ -13,7 +13,12 @@ use crate::terminal;
 ///
 /// It is checked as a whole first; if anything is wrong nothing changes. What did not change is not disturbed.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Example:\n  trackway reload")]
+#[command(after_help = "\
+Exit status: 0 the configuration is in force, 1 the gateway took it back or does not answer, 2 the file is wrong,
+  4 no gateway runs here
+
+Example:
+  trackway reload")]
 pub struct Args {
     #[command(flatten)]
     control: Control,

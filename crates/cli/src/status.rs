@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use settings::plain::shown;
 
 use crate::control::Control;
-use crate::failure::{self, misuse, no_such};
+use crate::failure::{misuse, no_such};
 use crate::terminal;
 
 /// Print the services, neighbours, tunnels and counters of the gateway that runs in this network namespace.
@@ -58,8 +58,6 @@ pub struct Args {
 
 /// The gateway has faults.
 const FAULTY: u8 = 3;
-/// No gateway runs here.
-pub const ABSENT: u8 = 4;
 
 /// The services, and the prefixes of their counters' names. All other counters are HBH's.
 const SERVICES: [(&str, &[&str]); 8] = [
@@ -84,13 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut out = terminal::out();
     loop {
-        let answer = match gateway::ask_status(args.control.path()) {
-            Err(why) if why.is::<gateway::NoGateway>() => {
-                let _ = failure::report(&why);
-                return Ok(ExitCode::from(ABSENT));
-            }
-            answer => answer?,
-        };
+        let answer = gateway::ask_status(args.control.path())?;
         let status: Map<String, Value> =
             serde_json::from_str(&answer).context("the gateway's answer")?;
         let has_faults =

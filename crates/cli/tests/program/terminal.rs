@@ -53,6 +53,46 @@ fn a_refused_command_line_says_what_is_allowed() {
 }
 
 #[test]
+fn a_very_long_value_is_not_repeated() {
+    let (folder, long) = (std::env::temp_dir(), "x".repeat(100_000));
+    for words in [
+        &["status", &long][..],
+        &["lab", "run", &long],
+        &["explain", "udp", &long, "10.0.0.1:7"],
+        &["init", "tunnel", "--here", &long],
+        &["import", &long],
+        &[&long],
+    ] {
+        let refused = trackway(&folder, words);
+
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.len() < 5_000 && error.contains(" octets are left out] "), "{error}");
+    }
+}
+
+#[test]
+fn a_command_that_finds_no_gateway_ends_with_4() {
+    for words in [
+        &["status"][..],
+        &["reload"],
+        &["hand-over"],
+        &["peer", "list"],
+        &["peer", "remove", "van"],
+        &["hf", "disable"],
+        &["explain", "icmp", "10.0.0.1", "10.0.0.2"],
+    ] {
+        let words = [words, &["--control", "/nowhere/control.sock"]].concat();
+
+        let ended = trackway(&std::env::temp_dir(), &words);
+
+        let error = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(4), "{words:?}: {error}");
+        assert_eq!(error, "trackway: no gateway has its control socket at /nowhere/control.sock\n");
+    }
+}
+
+#[test]
 fn files_stay_when_nobody_reads_what_is_said_about_them() {
     let folder = std::env::temp_dir().join(format!("trackway-unread-{}", std::process::id()));
     let (unread, output) = std::io::pipe().unwrap();

@@ -49,7 +49,7 @@ pub enum Unchanged {
         name: String,
     },
     /// There is no such peer.
-    #[error("there is no peer {name:?}; there are: {}", .there.join(", "))]
+    #[error("there is no peer {name:?}; there {}", are(.there))]
     Unknown {
         /// The wanted name.
         name: String,
@@ -61,6 +61,11 @@ pub enum Unchanged {
         "the peers are not written as {HEADER}, each below the other: change the file by hand, then `trackway reload`"
     )]
     Otherwise,
+}
+
+/// The peers that there are, in words.
+fn are(there: &[String]) -> String {
+    if there.is_empty() { "is none".to_owned() } else { format!("are: {}", there.join(", ")) }
 }
 
 impl PeerChange {

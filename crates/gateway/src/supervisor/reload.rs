@@ -122,6 +122,7 @@ impl Supervisor {
         };
         let text = match change.apply(&text, &before) {
             Ok(text) => text,
+            Err(why @ Unchanged::Unknown { .. }) => return Reloaded::Invalid(why.to_string()),
             Err(why) => return Reloaded::Refused(why.to_string()),
         };
         let after = match Config::with_text(&self.file, text.clone()) {

@@ -82,7 +82,8 @@ fn a_peer_comes_and_goes_by_command_and_is_written_into_the_file_if_asked() {
     assert_eq!(fs::read_to_string(&file).unwrap().trim_end(), before.trim_end());
     let unknown = net.nets.try_run(&net.nodes[0], &remove);
     let complaint = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(complaint.contains("there is no peer \"van\"; there are: peer1"), "{complaint}");
+    assert_eq!(complaint, "trackway: there is no peer \"van\"; there are: peer1\n");
+    assert_eq!(unknown.status.code(), Some(2), "what is asked for is wrong");
 
     // One that is not saved stays beside one that is.
     net.run(0, &add);
