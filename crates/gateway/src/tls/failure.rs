@@ -1,6 +1,13 @@
 //! Reasons for failed TLS sessions.
 
+use std::time::Duration;
+
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+
+use super::session::MAX_HELLO;
+
+/// How long a handshake may take, with a client or a target.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why a session could not be made, or broke. A failure names nobody, so it can be logged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -35,14 +42,16 @@ pub enum Failure {
     /// A certificate is not valid yet.
     #[error("a certificate of the other side is not valid yet")]
     NotYetValid,
-    /// The hello of the client, or a message of the handshake, is longer than any should be.
-    #[error("a message of the handshake is longer than is taken")]
+    /// A record is longer than TLS allows, or the hello of a client is longer than we allow.
+    #[error(
+        "a message of the other side is too long: a client's hello may have {MAX_HELLO} octets"
+    )]
     Oversized,
     /// The other side ended the session with this alert.
     #[error("the other side refused with the alert {}", alert(*.0))]
     PeerRefused(AlertDescription),
-    /// The caller waited long enough for the handshake.
-    #[error("the handshake took longer than is waited")]
+    /// The handshake did not end within [`HANDSHAKE`].
+    #[error("the handshake took longer than {} s", HANDSHAKE.as_secs())]
     TimedOut,
     /// The far gateway names an Auth ID that has no target here.
     #[error("the Auth ID of the far gateway has no target in the profile")]

@@ -29,7 +29,7 @@ mod tests;
 mod verifier;
 
 pub use client::{Client, Target};
-pub use failure::Failure;
+pub use failure::{Failure, HANDSHAKE};
 pub use profile::{
     ClientProfile, CredentialFiles, Destination, Profile, Role, ServerProfile, TargetProfile,
     TwoWay, Version,

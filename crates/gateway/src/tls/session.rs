@@ -13,7 +13,7 @@ use super::names::AuthId;
 use super::server::Server;
 
 /// Octets of a hello at most; a browser's hello has some 2,000.
-const MAX_HELLO: usize = 16 << 10;
+pub const MAX_HELLO: usize = 16 << 10;
 /// Octets that may wait for transmission, besides the record in the making.
 const MAX_UNSENT: usize = 64 << 10;
 /// Unread plain octets beyond which no more input is taken; the library's own bound. Input taken below the

@@ -150,8 +150,8 @@ fn a_crash_of_either_gateway_is_no_end_for_either_program() {
     // The surviving gateway has reported each broken connection.
     net.gateway(0).stop();
     let printed = net.nets.printed(net.gateways[0].unwrap());
-    assert!(printed.contains("connection broken off (the other end has restarted)"), "{printed}");
-    assert!(printed.contains("the far end may lack"), "{printed}");
+    assert!(printed.contains("connection broken off: the far end may lack"), "{printed}");
+    assert!(printed.contains("reason=\"the other end has restarted\" in_doubt="), "{printed}");
 }
 
 /// How a gateway ends.

@@ -9,9 +9,9 @@ use hf::slep::Reason;
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 
-use super::wire::{HANDSHAKE, Heard, Parties, Wire, is_passing};
+use super::wire::{Heard, Parties, Wire, is_passing};
 use crate::sys::tcp::unacknowledged;
-use crate::tls::Failure;
+use crate::tls::{Failure, HANDSHAKE};
 
 /// How long the target may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);

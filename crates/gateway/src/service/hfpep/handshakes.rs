@@ -8,9 +8,9 @@ use hf::hfpep::has_share;
 use hf::slep::Options;
 use nix::poll::{PollFd, PollFlags};
 
-use super::wire::{HANDSHAKE, Parties, Wire};
+use super::wire::{Parties, Wire};
 use crate::config::hfpep::Far;
-use crate::tls::{Failure, Terms};
+use crate::tls::{Failure, HANDSHAKE, Terms};
 
 /// Clients that may wait here; more are refused.
 const MAX_HANDSHAKES: usize = 1024;

@@ -443,9 +443,12 @@ impl Pep {
         } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
             warn!(
                 session,
+                %reason,
+                in_doubt,
+                unread,
                 left_out,
-                "connection broken off ({reason}): the far end may lack {in_doubt} octets that were sent to it, counted \
-                 as they go over the air, and lacks {unread} that the program here wrote later"
+                "connection broken off: the far end may lack the octets in doubt, which were sent to it and are counted \
+                 as they go over the air, and lacks the unread ones, which the program here wrote later"
             );
         }
     }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use nix::libc::linger;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
@@ -12,8 +11,6 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use crate::sys::tcp::has_heard_end;
 use crate::tls::{Failure, Plain, Session, Terms};
 
-/// How long a handshake may take, with a client or a target.
-pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Seconds for which a connection may be silent until its host is asked whether it is still there,
 /// ...
 const IDLE: u32 = 600;

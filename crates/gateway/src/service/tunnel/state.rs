@@ -1134,9 +1134,9 @@ impl State {
                 peer = %config.name,
                 %endpoint,
                 %why,
-                "the peer's name has no address; asking again in {} s, then at most every {} s, until it has",
-                again.as_secs(),
-                LONGEST.as_secs()
+                next_s = again.as_secs(),
+                at_most_s = LONGEST.as_secs(),
+                "the peer's name has no address; asking again until it has"
             ),
             Some(why) if is_news => warn!(
                 peer = %config.name,

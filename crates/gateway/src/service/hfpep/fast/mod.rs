@@ -320,9 +320,10 @@ impl Fast {
         } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
             warn!(
                 link,
+                %reason,
+                in_doubt,
                 left_out,
-                "connection broken off ({reason}): the other gateway may lack {in_doubt} octets that the program here \
-                 wrote"
+                "connection broken off: the other gateway may lack the octets in doubt, which the program here wrote"
             );
         }
     }

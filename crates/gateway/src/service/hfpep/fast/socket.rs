@@ -136,9 +136,12 @@ pub fn sessions(wanted: usize) -> usize {
     let most = limit.saturating_sub(RESERVED) / 2;
     if most < wanted {
         warn!(
-            "{most} connections at a time, not {wanted}: this process may have {limit} descriptors, and \
-             {} are needed (LimitNOFILE= of systemd, `ulimit -n`)",
-            2 * wanted + RESERVED
+            most,
+            wanted,
+            limit,
+            needed = 2 * wanted + RESERVED,
+            "fewer connections at a time than wanted: this process may have too few descriptors (LimitNOFILE= of \
+             systemd, `ulimit -n`)"
         );
     }
     wanted.min(most)
