@@ -43,6 +43,7 @@ mod storm;
 mod terminal;
 mod tls;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -94,12 +95,38 @@ enum Command {
     Tls(tls::Args),
 }
 
+/// The commands that stay in memory: parsed by themselves, because the descriptions of all other commands would take
+/// more memory than a helper needs.
+#[derive(Debug, Parser)]
+#[command(name = "trackway", version, propagate_version = true)]
+enum Resident {
+    KeepFiles(keep_files::Args),
+    KeepFolder(keep_folder::Args),
+    Run(run::Args),
+}
+
+/// Parses the command line.
+fn parse() -> Result<Command, clap::Error> {
+    let name = std::env::args_os().nth(1);
+    let is_resident = ["keep-files", "keep-folder", "run"]
+        .map(Some)
+        .contains(&name.as_deref().and_then(OsStr::to_str));
+    if !is_resident {
+        return Cli::try_parse().map(|cli| cli.command);
+    }
+    Ok(match Resident::try_parse()? {
+        Resident::KeepFiles(args) => Command::KeepFiles(args),
+        Resident::KeepFolder(args) => Command::KeepFolder(args),
+        Resident::Run(args) => Command::Run(args),
+    })
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let command = match parse() {
+        Ok(command) => command,
         Err(said) => return failure::refuse(&said, &Cli::command()),
     };
-    let outcome = match cli.command {
+    let outcome = match command {
         #[cfg(feature = "laboratory")]
         Command::Air(args) => air::run(args),
         #[cfg(feature = "laboratory")]
@@ -142,6 +169,18 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_that_stay_in_memory_are_parsed_as_all_others() {
+        let whole = Cli::command();
+        for alone in Resident::command().get_subcommands() {
+            let name = alone.get_name();
+            let among = whole.find_subcommand(name).expect("a command");
+
+            let [alone, among] = [alone, among].map(|it| it.clone().render_long_help().to_string());
+            assert_eq!(alone, among, "{name}");
+        }
+    }
 
     #[test]
     fn every_command_shows_examples_that_it_takes() {
