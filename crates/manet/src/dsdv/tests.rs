@@ -12,7 +12,7 @@ use base::rng::Rng;
 use base::time::Time;
 use proptest::prelude::*;
 
-use super::wire::{ENTRY, Entry};
+use super::wire::{ENTRY, Entry, INFINITE};
 use super::*;
 use crate::{Arrival, Event, Interface, Neighbour, Notice, Router, Sending};
 
@@ -212,6 +212,26 @@ fn an_address_that_is_given_up_is_renounced() {
 }
 
 #[test]
+fn an_interface_that_goes_takes_its_routes_with_it() {
+    let mut node = node(Config::default());
+    let second = Interface { address: [10, 0, 1, 0].into(), room: 1_000 };
+    node.handle_interface(Time::ZERO, 1, Some(&second));
+    let from = Neighbour { interface: 1, address: address(2) };
+    node.handle_message(Time::ZERO, &arrival(1), &message(&[(1, 0, 2)]));
+    node.handle_message(
+        Time::ZERO,
+        &Arrival { from, ..arrival(2) },
+        &message(&[(2, 0, 2), (3, 1, 2)]),
+    );
+    assert_eq!(node.routes().len(), 3);
+
+    node.handle_interface(Time::ZERO + Duration::from_secs(1), 1, None);
+
+    let left: Vec<_> = node.routes().into_iter().map(|(prefix, _)| prefix.address()).collect();
+    assert_eq!((left, node.stats().broken), (vec![address(1).into()], 2));
+}
+
+#[test]
 fn triggered_updates_keep_their_distance_and_hold_only_what_changed() {
     let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
     let mut out = Vec::new();
@@ -245,6 +265,37 @@ fn triggered_updates_keep_their_distance_and_hold_only_what_changed() {
 }
 
 #[test]
+fn full_updates_are_an_interval_apart_less_a_random_quarter_at_most() {
+    let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
+
+    let mut updates = Vec::new();
+    for _ in 0..100 {
+        let now = node.next_timeout().unwrap();
+        node.handle_timeout(now);
+        updates.push(now);
+    }
+
+    let gaps: Vec<_> = updates.windows(2).map(|it| it[1].since(it[0]).as_secs_f64()).collect();
+    assert!(gaps.iter().all(|gap| (11.25..=15.0).contains(gap)), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < 12.0) && gaps.iter().any(|gap| *gap > 14.0), "{gaps:?}");
+}
+
+#[test]
+fn a_number_is_raised_as_early_as_the_distance_between_updates_allows() {
+    let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    node.handle_timeout(at(3_000));
+
+    // Number 2 is ours, and 4 from before a restart.
+    node.handle_message(at(3_100), &arrival(1), &message(&[(100, 1, 4)]));
+    assert_eq!(node.next_timeout(), Some(at(4_000)), "a second after the last update");
+    node.handle_timeout(at(4_000));
+    node.handle_message(at(7_000), &arrival(1), &message(&[(100, 1, 10)]));
+
+    assert_eq!(node.next_timeout(), Some(at(7_000)));
+}
+
+#[test]
 fn a_shorter_way_is_used_at_once_and_told_when_it_has_settled() {
     let settling = Duration::from_secs(2);
     let mut node = node(Config { settling, jitter: Duration::ZERO, ..Config::default() });
@@ -268,6 +319,64 @@ fn a_shorter_way_is_used_at_once_and_told_when_it_has_settled() {
     // A new number without another length is for the next full update to tell.
     node.handle_message(at(8_000), &arrival(2), &message(&[(7, 1, 4)]));
     assert!(node.next_timeout() > Some(at(13_000)), "{:?}", node.next_timeout());
+}
+
+#[test]
+fn who_has_not_heard_of_a_break_is_told_at_once() {
+    let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    let mut out = Vec::new();
+    node.handle_timeout(at(3_000));
+    for (hops, number) in [(1, 2), (INFINITE.into(), 3)] {
+        node.handle_message(at(3_000), &arrival(1), &message(&[(7, hops, number)]));
+    }
+    node.handle_timeout(at(4_000));
+    while node.poll_transmit(at(4_000), 0, &mut out).is_some() {}
+
+    node.handle_message(at(10_000), &arrival(2), &message(&[(7, 2, 2)]));
+
+    assert_eq!(node.next_timeout(), Some(at(10_000)));
+    node.handle_timeout(at(10_000));
+    assert!(node.poll_transmit(at(10_000), 0, &mut out).is_some());
+    assert_eq!(out[ENTRY..], message(&[(7, INFINITE.into(), 3)]));
+    assert_eq!(node.stats().stale, 1);
+}
+
+#[test]
+fn a_full_update_tells_of_a_number_that_has_leapt() {
+    let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
+    let mut out = Vec::new();
+    let start = Time::ZERO + Duration::from_secs(3);
+    node.handle_timeout(start);
+    node.handle_message(start, &arrival(1), &message(&[(7, 3, 2)]));
+    node.handle_timeout(start + Duration::from_secs(1));
+    while node.poll_transmit(start, 0, &mut out).is_some() {}
+
+    let full_at = node.next_timeout().unwrap();
+    node.handle_message(full_at, &arrival(1), &message(&[(7, 2, 20)]));
+    node.handle_timeout(full_at);
+
+    assert!(node.poll_transmit(full_at, 0, &mut out).is_some());
+    assert_eq!(node.stats().full_updates, 2);
+    assert_eq!(out[ENTRY..], message(&[(7, 3, 20)]));
+}
+
+#[test]
+fn the_route_that_broke_first_makes_room() {
+    let mut node = node(Config { destinations: 2, jitter: Duration::ZERO, ..Config::default() });
+    let mut hear = |seconds, entries: &[(u8, u32, u32)]| {
+        let now = Time::ZERO + Duration::from_secs(seconds);
+        node.handle_message(now, &arrival(1), &message(entries));
+        node.handle_timeout(now + Duration::from_millis(999));
+        node.stats()
+    };
+    for (seconds, entry) in [(3, (7, 1, 2)), (4, (8, 1, 2)), (5, (8, 0, 3)), (7, (7, 0, 3))] {
+        hear(seconds, &[entry]);
+    }
+
+    assert_eq!(hear(9, &[(9, 1, 2)]).forgotten, 1);
+
+    assert_eq!(hear(10, &[(7, 1, 2)]).stale, 1, "its end is remembered");
 }
 
 #[test]
@@ -326,6 +435,18 @@ fn a_cut_entry_costs_no_other() {
     let from = neighbour(address(1));
     let notice = Notice::Unreadable { from, originator: address(1) };
     assert!(notices.contains(&Event::Notice(notice)), "{notices:?}");
+}
+
+#[test]
+fn eight_notices_wait_at_most() {
+    let mut node = node(Config::default());
+
+    for host in 1..=9 {
+        node.handle_message(Time::ZERO, &arrival(host), &message(&[(7, 1, 2), (8, 1, 2)])[..23]);
+    }
+
+    let events = std::iter::from_fn(|| node.poll_event());
+    assert_eq!(events.filter(|event| matches!(event, Event::Notice(_))).count(), 8);
 }
 
 #[test]

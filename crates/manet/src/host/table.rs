@@ -85,8 +85,9 @@ mod tests {
         assert_eq!(via(&table, [192, 0, 2, 1]), Some(1));
         table.set("0.0.0.0/0".parse().unwrap(), None);
         assert_eq!(via(&table, [192, 0, 2, 1]), None);
+        table.set("9.0.0.1/32".parse().unwrap(), Some(route(4)));
         let prefixes: Vec<_> =
             table.routes().iter().map(|(prefix, _)| prefix.to_string()).collect();
-        assert_eq!(prefixes, ["10.0.0.0/8", "10.0.0.9/32"]);
+        assert_eq!(prefixes, ["9.0.0.1/32", "10.0.0.0/8", "10.0.0.9/32"]);
     }
 }

@@ -65,6 +65,10 @@ impl Router for Scripted {
         self.hear(format!("interface {index} {room:?}"));
     }
 
+    fn handle_attached(&mut self, _now: Time, reached: &[Prefix]) {
+        self.hear(format!("attached {reached:?}"));
+    }
+
     fn handle_message(&mut self, _now: Time, arrival: &Arrival, _payload: &[u8]) {
         self.hear(format!("message of {}", arrival.from.address));
     }
@@ -212,6 +216,17 @@ fn what_comes_from_outside_is_a_gateways_own() {
 }
 
 #[test]
+fn the_protocol_hears_of_breaks_and_of_attached_networks() {
+    let mut node = Node::new(Config::default());
+    let reached = [prefix("192.0.2.0/24")];
+
+    node.host.handle_break(Time::ZERO, neighbour(2));
+    node.host.handle_attached(Time::ZERO, &reached);
+
+    assert_eq!(node.protocol.heard(), ["break 10.0.0.2".into(), format!("attached {reached:?}")]);
+}
+
+#[test]
 fn a_late_packet_goes_on_only_where_packets_may_be_late() {
     for may_be_late in [false, true] {
         let mut host = Node::new(Config { may_be_late, ..Config::default() });
@@ -237,8 +252,13 @@ fn packets_to_no_host_do_not_wait() {
         let outcome = host.unrouted(&packet(OURS, to, 1), Origin::Own);
         assert!(matches!(outcome, Outcome::Malformed(_)), "{outcome:?}");
     }
+    let mut v6 = Vec::new();
+    let local = std::net::Ipv6Addr::LOCALHOST;
+    Spec::new(local.into(), local.into(), protocol::UDP).emit(0, &mut v6);
+    assert!(matches!(host.unrouted(&v6, Origin::Own), Outcome::Malformed(_)));
     host.host.handle_interface(Time::ZERO, 0, None);
     assert!(matches!(host.unrouted(&packet(OURS, node(5), 1), Origin::Own), Outcome::Malformed(_)));
+    assert_eq!(host.host.stats().demands.demands_malformed, 4);
 }
 
 #[test]
@@ -277,7 +297,9 @@ fn the_most_exact_route_says_whether_there_is_a_half_tunnel() {
     let asked = [INTERNET, node(5), GATEWAY].map(|to| host.host.gateway(to.into()));
 
     assert_eq!(asked, [Some(GATEWAY), None, None]);
+    assert!(host.host.has_gateways());
     host.say(crate::Event::Route(prefix("0.0.0.0/0"), None));
+    assert!(!host.host.has_gateways());
     assert_eq!(host.host.gateway(INTERNET.into()), None);
 }
 
@@ -298,6 +320,7 @@ fn a_half_tunnel_carries_what_fits_its_path() {
     let refused = host.host.encapsulate(Time::ZERO, &mut whole.clone(), GATEWAY, 1_500);
     let fits = 1_000 - minimal::OVERHEAD;
     assert_eq!(refused, Err(NotEncapsulated::TooBig { mtu: fits }));
+    assert_eq!(host.host.stats().demands.packets_too_big, 1);
 
     let mut end = Node::new(Config { manet: Some(prefix("10.0.0.0/8")), ..Config::default() });
     end.host.handle_addresses(BTreeSet::from([GATEWAY.into()]));

@@ -3,7 +3,7 @@
 use super::discovery::plain;
 use super::*;
 
-fn request(originator: Ipv4Addr, destination: Ipv4Addr, id: u32) -> Request {
+pub fn request(originator: Ipv4Addr, destination: Ipv4Addr, id: u32) -> Request {
     Request {
         join: false,
         repair: false,
@@ -18,7 +18,7 @@ fn request(originator: Ipv4Addr, destination: Ipv4Addr, id: u32) -> Request {
     }
 }
 
-fn reply(destination: Ipv4Addr, originator: Ipv4Addr, hops: u8) -> Reply {
+pub fn reply(destination: Ipv4Addr, originator: Ipv4Addr, hops: u8) -> Reply {
     Reply {
         repair: false,
         acknowledge: false,
@@ -78,6 +78,26 @@ fn a_neighbour_that_floods_is_not_heard() {
 }
 
 #[test]
+fn a_flood_of_errors_ends_no_route_that_is_younger_than_a_second() {
+    let mut net = Net::new(1, 1, |_| plain());
+    let hear = |net: &mut Net, lost| {
+        let errors = Errors { no_delete: false, unreachable: vec![(lost, 0)] };
+        net.inject(node(1), 0, true, &Message::Error(errors));
+        net.hops(0, 20)
+    };
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(20), node(0), 3)));
+    net.run(millis(500));
+    for _ in 0..1_000 {
+        hear(&mut net, node(30));
+    }
+
+    net.run(millis(499));
+    assert_eq!(hear(&mut net, node(20)), Some(4));
+    net.run(millis(1));
+    assert_eq!(hear(&mut net, node(20)), None);
+}
+
+#[test]
 fn what_there_is_no_room_for_is_counted() {
     let config = || Config {
         bounds: Bounds { routes: 5, requests: 4, neighbours: 3, discoveries: 2, ..plain().bounds },
@@ -109,6 +129,15 @@ fn what_there_is_no_room_for_is_counted() {
     }
     assert_eq!(full(&net), 1, "searches");
     assert_eq!(net.nodes[0].unreachable, [node(22)]);
+
+    let config = || Config { bounds: Bounds { precursors: 1, ..plain().bounds }, ..plain() };
+    let mut net = Net::new(1, 1, |_| config());
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(30), node(0), 3)));
+    for asker in [2, 3] {
+        let first = Request { hops: 0, ..request(node(asker), node(30), 1) };
+        net.inject(node(asker), 0, false, &Message::Request(first));
+    }
+    assert_eq!(full(&net), 1, "precursors");
 }
 
 #[test]
@@ -135,6 +164,36 @@ fn what_is_forged_is_dropped() {
         assert_eq!(net.nodes[0].routes.len(), 0, "{message:?}");
         assert_eq!(net.story(), [""; 0], "{message:?}");
     }
+}
+
+#[test]
+fn a_message_from_no_host_or_by_no_interface_is_dropped() {
+    for (interface, address) in [(0, Ipv4Addr::BROADCAST), (7, node(1))] {
+        let mut net = Net::new(1, 1, |_| plain());
+        let from = Neighbour { interface, address };
+        let arrival = Arrival { from, is_unicast: false, ttl: 30 };
+        let mut octets = Vec::new();
+        Message::Request(request(node(20), node(30), 1)).emit(&mut octets);
+
+        net.nodes[0].core.handle_message(net.now, &arrival, &octets);
+
+        assert_eq!(net.stats(0).dropped.forged, 1, "{from:?}");
+        assert_eq!(net.nodes[0].core.sizes(), [0; 5], "{from:?}");
+    }
+}
+
+#[test]
+fn a_request_counts_as_repeated_until_the_path_discovery_time_is_over() {
+    let mut net = Net::new(1, 1, |_| plain());
+    let copy = Message::Request(request(node(20), node(30), 1));
+
+    let repeated = [0, 5_599, 1].map(|later| {
+        net.run(millis(later));
+        net.inject(node(1), 0, false, &copy);
+        net.stats(0).dropped.repeated
+    });
+
+    assert_eq!(repeated, [0, 1, 1]);
 }
 
 #[test]
@@ -172,6 +231,24 @@ fn a_node_says_that_another_one_has_its_address() {
     let from = Neighbour { interface: 0, address: node(1) };
     let notice = Notice::AddressDisputed { address: node(0), from };
     assert_eq!(net.nodes[0].notices, [notice; 3]);
+}
+
+#[test]
+fn an_echo_is_known_for_the_path_discovery_time() {
+    let mut net = Net::new(1, 1, |_| plain());
+    net.run(Duration::from_secs(60));
+    net.send(0, node(30));
+    let (id, originator_sequence) = net.nodes[0].core.own_requests.last().expect("it asked");
+    let echo = Message::Request(Request { originator_sequence, ..request(node(0), node(30), id) });
+
+    net.run(millis(5_599));
+    net.inject(node(1), 0, false, &echo);
+    assert_eq!(net.stats(0).dropped.disputed, 0);
+    net.run(millis(1));
+    net.send(0, node(31));
+    net.inject(node(1), 0, false, &echo);
+
+    assert_eq!(net.stats(0).dropped.disputed, 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Looking for destinations, and finding them.
 
+use super::bounds::{reply, request};
 use super::*;
 
 /// Without jitter, so that instants are whole; with the values of link-layer feedback.
@@ -73,6 +74,86 @@ fn a_destination_that_was_lost_is_looked_for_where_it_was_last() {
     assert_eq!(net.story(), ["26s 0 asks 0 for 3 hops 0 ttl 5"]);
     net.run(Duration::from_secs(1));
     assert_eq!(net.hops(0, 3), Some(3));
+}
+
+#[test]
+fn a_distance_that_may_be_forged_costs_one_short_request_to_all() {
+    let mut net = Net::new(1, 1, |_| plain());
+    let short = Reply { lifetime: millis(500), ..reply(node(20), node(0), 8) };
+    net.inject(node(1), 0, true, &Message::Reply(short));
+    net.run(Duration::from_secs(20));
+    net.story();
+
+    net.send(0, node(20));
+    net.run(Duration::from_secs(60));
+
+    assert_eq!(
+        net.story(),
+        [
+            "20s 0 asks 0 for 20 hops 0 ttl 35",
+            "20.72s 0 asks 0 for 20 hops 0 ttl 35",
+            "23.52s 0 asks 0 for 20 hops 0 ttl 35",
+            "29.12s 0 asks 0 for 20 hops 0 ttl 35",
+            "40.32s 0 cannot find 10.0.0.21",
+        ]
+    );
+}
+
+#[test]
+fn a_request_leaves_in_the_round_of_its_packet() {
+    let mut core = Aodv::new(plain(), Rng::stream(1, "at once"));
+    core.handle_interface(at(0), 0, Some(&Interface { address: node(0), room: 1_000 }));
+
+    core.handle_demand(at(1), &Demand { destination: node(5), from: None });
+
+    let sending = core.poll_transmit(at(1), 0, &mut Vec::new());
+    assert_eq!(sending, Some(Sending { to: Ipv4Addr::BROADCAST, ttl: 1 }));
+}
+
+#[test]
+fn a_route_is_told_again_to_who_asks_for_it_again() {
+    let mut net = Net::line(2, |_| plain());
+    net.send(0, node(1));
+    net.run(Duration::from_secs(1));
+    net.story();
+
+    net.nodes[0].core.handle_demand(net.now, &Demand { destination: node(1), from: None });
+    net.serve(0);
+
+    assert_eq!(net.story(), ["1s 0 routes 1 by 1 hops 1"]);
+}
+
+#[test]
+fn a_neighbour_is_one_hop_away_whatever_was_known() {
+    let mut net = Net::new(1, 1, |_| plain());
+    let hear = |net: &mut Net, id| {
+        net.inject(node(1), 0, false, &Message::Request(request(node(20), node(30), id)));
+        net.hops(0, 1)
+    };
+    net.inject(node(2), 0, true, &Message::Reply(reply(node(1), node(0), 3)));
+    assert_eq!(net.hops(0, 1), Some(4));
+
+    assert_eq!(hear(&mut net, 1), Some(1), "nearer than others say");
+
+    net.nodes[0].core.handle_break(net.now, neighbour(1));
+    net.serve(0);
+    assert_eq!(net.hops(0, 1), None);
+    assert_eq!(hear(&mut net, 2), Some(1), "its route had ended");
+}
+
+#[test]
+fn each_relay_takes_one_from_the_ttl_of_a_reply() {
+    let mut net = Net::line(3, |_| plain());
+
+    net.send(0, node(2));
+    net.run(Duration::from_secs(1));
+
+    let answers: Vec<String> =
+        net.story().into_iter().filter(|told| told.contains("answers")).collect();
+    assert_eq!(
+        answers,
+        ["242ms 2 answers 0 of 2 hops 0 ttl 35 to 1", "243ms 1 answers 0 of 2 hops 1 ttl 34 to 0",]
+    );
 }
 
 #[test]

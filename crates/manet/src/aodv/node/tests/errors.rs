@@ -1,5 +1,6 @@
 //! Routes that end.
 
+use super::bounds::reply;
 use super::discovery::plain;
 use super::*;
 
@@ -106,6 +107,23 @@ fn who_sends_where_there_is_no_route_is_told() {
     net.run(millis(10));
 
     assert_eq!(net.story()[..2], ["2.001s 1 errs 2 ttl 1 to 0", "2.002s 0 loses 2"]);
+}
+
+#[test]
+fn packets_in_vain_keep_the_number_of_their_destination() {
+    // The route ends after 5 s, and is forgotten 50 s later.
+    let mut net = Net::new(1, 1, |_| plain());
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(20), node(0), 3)));
+    net.run(millis(50_000));
+
+    let demand = Demand { destination: node(20), from: Some(neighbour(2)) };
+    net.nodes[0].core.handle_demand(net.now, &demand);
+    net.serve(0);
+
+    net.run(millis(49_999));
+    assert_eq!(net.nodes[0].core.known(node(20)), Some((Some(2), 4, false)));
+    net.run(millis(1));
+    assert_eq!(net.nodes[0].core.known(node(20)), None);
 }
 
 #[test]

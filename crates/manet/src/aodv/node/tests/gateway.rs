@@ -130,6 +130,21 @@ fn the_way_to_the_gateway_takes_the_hosts_with_it() {
 }
 
 #[test]
+fn an_error_about_a_host_counts_from_the_next_hop_to_its_gateway_only() {
+    let mut net = Net::line(3, with_gateways(&[2]));
+    net.send(0, SERVER);
+    net.run(Duration::from_secs(2));
+    let error = Message::Error(Errors { no_delete: false, unreachable: vec![(SERVER, 0)] });
+
+    net.inject(node(5), 0, true, &error);
+    assert!(gateway(&net, 0, SERVER).is_some());
+    net.inject(node(1), 0, true, &error);
+
+    assert_eq!(gateway(&net, 0, SERVER), None);
+    assert_eq!(net.hops(0, 2), Some(2), "the gateway is still there");
+}
+
+#[test]
 fn packets_keep_a_host_and_without_them_it_is_forgotten() {
     let mut net = Net::line(2, with_gateways(&[1]));
     net.send(0, SERVER);

@@ -1,5 +1,7 @@
 //! Hellos, and links that work in one direction only.
 
+use super::super::super::Received;
+use super::bounds::reply;
 use super::*;
 
 fn hello(mode: Hellos) -> Config {
@@ -48,6 +50,54 @@ fn a_request_stands_for_a_hello() {
 }
 
 #[test]
+fn a_hello_tells_its_interval_where_the_profile_is_the_rfcs() {
+    let feedback = Config { wait_after_reboot: false, ..Config::link_layer_feedback() };
+    let told = [hello(Hellos::Always), feedback].map(|config| {
+        let hello = Hello { mode: Hellos::Always, ..config.hello };
+        let config = Config { jitter: Duration::ZERO, hello, ..config };
+        let mut core = Aodv::new(config, Rng::stream(1, "hello"));
+        core.handle_interface(at(0), 0, Some(&Interface { address: node(0), room: 1_000 }));
+        core.handle_timeout(at(0));
+        let mut octets = Vec::new();
+        core.poll_transmit(at(0), 0, &mut octets).expect("a hello");
+        let Ok((Message::Reply(hello), 0)) = Message::parse(&octets) else { panic!() };
+        hello.hello_interval
+    });
+
+    assert_eq!(told, [Some(Duration::from_secs(1)), None]);
+}
+
+#[test]
+fn what_one_node_counts_as_sent_its_neighbour_counts_as_received() {
+    let config = hello(Hellos::Active);
+    let unidirectional = Unidirectional { acknowledge: true, ..config.unidirectional };
+    let config = Config { unidirectional, ..config };
+    let mut net = Net::line(2, |_| config.clone());
+    net.send(0, node(1));
+    net.send(0, node(7));
+    net.run(Duration::from_secs(1));
+    let demand = Demand { destination: node(9), from: Some(neighbour(0)) };
+    net.nodes[1].core.handle_demand(net.now, &demand);
+    net.serve(1);
+    net.run(millis(60_700));
+
+    let [there, back] = [(0, 1), (1, 0)].map(|(from, to)| {
+        let (sent, received) = (net.stats(from).sent, net.stats(to).received);
+        let sent = [
+            sent.requests + sent.requests_forwarded,
+            sent.replies,
+            sent.errors,
+            sent.hellos,
+            sent.acknowledgements,
+        ];
+        let Received { requests, replies, errors, hellos, acknowledgements } = received;
+        assert_eq!(sent, [requests, replies, errors, hellos, acknowledgements]);
+        sent
+    });
+    assert!(there.iter().zip(back).all(|(there, back)| there + back > 0), "{there:?} {back:?}");
+}
+
+#[test]
 fn a_neighbour_that_is_silent_for_two_hellos_is_gone() {
     let mut net = Net::line(3, |_| hello(Hellos::Always));
     net.run(millis(2_500));
@@ -66,6 +116,17 @@ fn a_neighbour_that_is_silent_for_two_hellos_is_gone() {
     assert_eq!(of("1 loses 2"), ["5.101s 1 loses 2"]);
     assert_eq!(of("errs"), ["5.101s 1 errs 2 ttl 1 to 0"]);
     assert_eq!(of("0 loses 2"), ["5.102s 0 loses 2"]);
+}
+
+#[test]
+fn a_next_hop_that_never_says_hello_is_gone_after_one_and_a_half_intervals() {
+    let mut net = Net::new(1, 1, |_| hello(Hellos::Active));
+
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(20), node(0), 3)));
+    net.run(Duration::from_secs(2));
+
+    // A hello may be 100 ms late.
+    assert_eq!(told(&mut net, "loses"), ["1.6s 0 loses 1", "1.6s 0 loses 20"]);
 }
 
 #[test]
@@ -124,6 +185,9 @@ fn a_neighbour_that_does_not_acknowledge_is_ignored_until_another_way_is_found()
     assert!(net.stats(3).dropped.blacklisted > 0);
     assert_eq!(net.stats(0).sent.acknowledgements, 1);
     assert_eq!(net.stats(3).received.acknowledgements, 1);
+    assert_eq!(net.stats(3).dropped.unexpected, 0);
+    net.inject(node(2), 3, true, &Message::Acknowledgement);
+    assert_eq!(net.stats(3).dropped.unexpected, 1);
 }
 
 #[test]

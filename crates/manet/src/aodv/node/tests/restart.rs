@@ -1,5 +1,6 @@
 //! Nodes that have forgotten their sequence numbers.
 
+use super::bounds::request;
 use super::discovery::plain;
 use super::*;
 
@@ -73,4 +74,27 @@ fn the_node_takes_up_its_number_from_who_knows_it() {
 
     assert!(net.nodes[1].core.sequence > 500, "{}", net.nodes[1].core.sequence);
     assert_eq!(net.hops(0, 1), Some(1));
+}
+
+#[test]
+fn a_request_repeated_with_a_raised_number_does_not_count_as_a_try() {
+    let mut net = Net::new(1, 1, |_| plain());
+    net.send(0, node(7));
+    net.run(millis(2_500));
+    net.story();
+
+    // Somebody knows a number of node 0 from before: its requests counted as old.
+    let echo = Request { originator_sequence: 100, ..request(node(0), node(7), 1) };
+    net.inject(node(1), 0, false, &Message::Request(echo));
+    net.run(Duration::from_secs(60));
+
+    assert_eq!(
+        net.story(),
+        [
+            "2.5s 0 asks 0 for 7 hops 0 ttl 35",
+            "5.3s 0 asks 0 for 7 hops 0 ttl 35",
+            "10.9s 0 asks 0 for 7 hops 0 ttl 35",
+            "22.1s 0 cannot find 10.0.0.8",
+        ]
+    );
 }

@@ -219,6 +219,9 @@ fn all_that_is_due_rides_in_one_packet_and_nothing_longer_than_an_interface_has_
     };
     let split = sent.iter().filter(|(_, at, octets)| at.0 == 0 && kinds(octets) == [Kind::TC]);
     assert!(split.count() > 4, "the TC messages of the centre fill packets");
+    let own = sent.iter().filter(|(_, at, _)| at.0 == 0).flat_map(|(_, _, octets)| kinds(octets));
+    let hellos = own.filter(|kind| *kind == Kind::HELLO).count();
+    assert_eq!(net.count(0, Counter::HellosSent), hellos as u64);
     let mut net = Net::new(9, &super::grid(3), &Config::default());
     net.sent = Some(Vec::new());
     net.run_until(secs(60.0));

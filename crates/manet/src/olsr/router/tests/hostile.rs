@@ -91,6 +91,28 @@ fn messages_go_on_while_they_have_hops_left_and_whatever_they_are() {
     assert!(net.count(1, Counter::MessagesDuplicate) >= 3);
 }
 
+#[test]
+fn a_message_goes_on_once_and_only_if_a_selector_brings_an_interface_its_first_copy() {
+    let mut net = Net::new(3, &super::line(3), &Config::default());
+    net.start(1, Config::default(), &[0, 1], 1);
+    net.link((0, 0), (1, 1));
+    net.run_until(secs(20.0));
+    // A neighbour of node 1 that did not choose it as its relay; nodes 0 and 2 did.
+    let other = made_up(9);
+    net.inject((1, 0), other, &hello(other, &[(SYMMETRIC, main(1))]));
+    let mut forwarded = |seq, copies: [(usize, Ipv4Addr); 2]| {
+        let before = net.count(1, Counter::MessagesForwarded);
+        for (interface, from) in copies {
+            net.inject((1, interface), from, &tc(made_up(1), seq, 1, &[]));
+        }
+        net.count(1, Counter::MessagesForwarded) - before
+    };
+
+    assert_eq!(forwarded(1, [(0, main(0)), (1, main(0))]), 1);
+    assert_eq!(forwarded(2, [(0, other), (0, main(0))]), 0);
+    assert_eq!(forwarded(3, [(0, other), (1, main(0))]), 1);
+}
+
 /// An HNA message as olsrd's SmartGateway sends it (from `OLSRv1_HNA_sgw_1.pcap` of tcpdump's tests): the
 /// mask of 0.0.0.0 has flags and speeds, and behind it stands an ordinary network.
 const SMART_GATEWAY: [u8; 28] = [
@@ -302,6 +324,20 @@ fn what_waits_for_an_interface_without_room_has_a_bound() {
 }
 
 #[test]
+fn what_waits_and_does_not_fit_any_more_is_dropped_and_counted() {
+    let mut net = settled(Bounds::default());
+    let many: Vec<Ipv4Addr> = (0..100).map(made_up).collect();
+    for (seq, neighbours) in [(1, &many[..1]), (2, &many)] {
+        net.inject((1, 0), main(0), &tc(made_up(200), seq, 1, neighbours));
+    }
+
+    let narrow = Interface { address: main(1), room: 200 };
+    net.interface(1, 0, Some(&narrow));
+
+    assert_eq!(net.count(1, Counter::MessagesTooBig), 1);
+}
+
+#[test]
 fn an_interface_that_was_full_for_long_gets_the_latest_of_each_message_only() {
     let mut net = settled(Bounds::default());
     let mut now = net.now;
@@ -352,6 +388,28 @@ fn an_old_number_is_ignored_and_a_forged_one_blocks_no_longer_than_it_holds() {
     net.run_until(net.now + Duration::from_secs(21));
     assert_eq!(net.faults(), [""; 0]);
     assert!(net.count(0, Counter::TcOld) > 2);
+}
+
+#[test]
+fn what_a_message_says_ends_with_its_validity() {
+    let mut net = settled(Bounds::default());
+    let mid = packet(header(Kind::MID, made_up(1), 2), |out| Addresses::emit(&[made_up(3)], out));
+    let hna = packet(header(Kind::HNA, made_up(1), 3), |out| Hna::emit(&[(made_up(4), 32)], out));
+    for octets in [tc(made_up(1), 1, 1, &[made_up(2)]), mid, hna] {
+        net.inject((0, 0), main(1), &octets);
+    }
+    let until = net.now + header(Kind::TC, made_up(1), 1).validity();
+    let known = |net: &Net| {
+        let topology = &net.olsr(0).topology;
+        let links = topology.told_by(made_up(1)).count();
+        [links, topology.aliases().count(), topology.networks().count()]
+    };
+
+    net.run_until(until - Duration::from_nanos(1));
+    let before = known(&net);
+    net.run_until(until);
+
+    assert_eq!((before, known(&net)), ([1; 3], [0; 3]));
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use base::ip::Prefix;
 
-use super::{Net, main, secs};
-use crate::Router as _;
+use super::{Net, address, main, secs};
 use crate::olsr::advert::Advert;
 use crate::olsr::numbers::Numbers;
-use crate::olsr::wire::{Kind, Packet, Seq, Tc};
+use crate::olsr::wire::{
+    ADDRESS, Hna, Kind, LinkType, MESSAGE_HEADER, PACKET_HEADER, Packet, Seq, Tc,
+};
 use crate::olsr::{Config, Counter, Hysteresis, TcRedundancy};
+use crate::{Interface, Router as _};
 
 fn prefix(text: &str) -> Prefix {
     text.parse().unwrap()
@@ -45,6 +47,29 @@ fn a_network_is_reached_by_the_nearest_gateway_and_then_by_the_other_one() {
     net.run_until(secs(70.0));
 
     assert_eq!(way(&net, 4, "0.0.0.0/0"), Some((3, 4)));
+}
+
+#[test]
+fn networks_are_told_in_messages_that_fit_every_interface() {
+    let attached = (0..5).map(|it| prefix(&format!("10.9.{it}.0/24"))).collect();
+    let mut net = Net::new(1, &[], &Config::default());
+    net.start(0, Config { attached, ..Config::default() }, &[0], 1);
+    let room = PACKET_HEADER + MESSAGE_HEADER + 2 * 2 * ADDRESS;
+    net.interface(0, 1, Some(&Interface { address: address((0, 1)), room }));
+    net.sent = Some(Vec::new());
+
+    net.run_until(secs(6.0));
+
+    for interface in [0, 1] {
+        let mut told = BTreeSet::new();
+        for (_, at, octets) in net.sent.as_ref().unwrap() {
+            let messages = Packet::parse(octets).unwrap().messages().map(Result::unwrap);
+            for message in messages.filter(|it| (it.header.kind, at.1) == (Kind::HNA, interface)) {
+                told.extend(Hna::parse(message.body).iter().flatten());
+            }
+        }
+        assert_eq!(told.len(), 5, "{interface}");
+    }
 }
 
 #[test]
@@ -151,6 +176,21 @@ fn a_node_that_carries_for_nobody_any_more_says_so_for_as_long_as_others_remembe
 }
 
 #[test]
+fn that_nobody_is_told_of_any_more_is_said_until_the_hold_time_is_over() {
+    let config = Config::default();
+    let told = [Duration::from_nanos(1), Duration::ZERO].map(|early| {
+        let (start, hold) = (secs(1.0), config.topology_hold);
+        let mut advert = Advert::new(Seq(1));
+        for neighbours in [BTreeSet::from([main(1)]), BTreeSet::new()] {
+            advert.set(start, neighbours, start, &config);
+        }
+        advert.take(start + hold - early, secs(100.0)).map(|(_, neighbours)| neighbours)
+    });
+
+    assert_eq!(told, [Some(Vec::new()), None]);
+}
+
+#[test]
 fn who_never_carries_is_no_way_and_who_always_does_is_chosen() {
     // Two ways from 0 to 3; then only that by 1.
     let links = [(0, 1), (0, 2), (1, 3), (2, 3)];
@@ -243,4 +283,22 @@ fn hysteresis_waits_for_three_packets_and_gives_up_after_two_lost() {
     assert_eq!(net.walk(0, main(1)), None, "before its 6 s are over");
     net.link((0, 0), (1, 0));
     net.converge(25.0);
+}
+
+#[test]
+fn with_hysteresis_too_a_broken_link_is_told_as_lost_for_its_hold_time() {
+    let hysteresis = Hysteresis { is_on: true, ..Hysteresis::default() };
+    let config = Config { hysteresis, ..Config::default() };
+    let mut net = Net::new(2, &super::line(2), &config);
+    net.run_until(secs(30.0));
+    let told = |net: &Net| net.olsr(0).hood.told(0).into_iter().map(|it| it.0.link).next();
+
+    net.stop(1);
+    net.broken((0, 0), main(1));
+    let lost = told(&net);
+    net.run_until(secs(35.9));
+
+    assert_eq!((lost, told(&net)), (Some(LinkType::Lost), Some(LinkType::Lost)));
+    net.run_until(secs(36.1));
+    assert_eq!(told(&net), None);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Net, config, line, secs};
-use crate::ospf::wire::{Body, Header, Key};
+use crate::ospf::wire::{Body, Description, Header, Hello, Key, Packet};
 use crate::ospf::{Config, Counter, State};
 
 #[test]
@@ -140,11 +140,7 @@ fn a_description_out_of_turn_begins_the_exchange_anew() {
     let mut net = Net::new(2, &line(2));
     net.listens = true;
     net.run(secs(20));
-    let mut parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
-        Body::Description(it) if *from == 1 => Some(it.clone()),
-        _ => None,
-    });
-    let mut last = parts.next_back().unwrap();
+    let mut last = last_description(&net);
     last.number += 7;
 
     say(&mut net, Body::Description(last));
@@ -155,15 +151,71 @@ fn a_description_out_of_turn_begins_the_exchange_anew() {
 }
 
 #[test]
+fn a_slave_answers_a_repeated_description_again() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+    net.run(secs(20));
+    let last = last_description(&net);
+    let before = net.count(0, Counter::DescriptionsSent);
+
+    say(&mut net, Body::Description(last));
+
+    assert_eq!(net.count(0, Counter::DescriptionsSent), before + 1);
+    assert_eq!(net.count(0, Counter::ExchangesRestarted), 0);
+    assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn a_master_goes_on_after_an_answer_to_its_own_claim_only() {
+    let mut net = Net::new(2, &line(2));
+    net.set(0, 1, false);
+    net.listens = true;
+    net.run(secs(20));
+    // Router 1 hears only what the test says in the name of router 0.
+    let hear = |net: &mut Net, body| {
+        let packet = Packet { router: super::id(0), area: 0, body };
+        let mut octets = Vec::new();
+        packet.emit(&mut octets);
+        net.inject((1, 0), std::net::Ipv4Addr::new(10, 0, 0, 1), &octets);
+        net.state(1, 0)
+    };
+    let hello = Hello { neighbours: vec![super::id(1)], ..last_hello(&net) };
+    assert_eq!(hear(&mut net, Body::Hello(hello)), Some(State::ExStart));
+    let claim = last_description(&net);
+    let number = claim.number;
+    let answer = Description { is_first: false, is_master: false, ..claim };
+
+    let stale = Description { number: number + 1, ..answer.clone() };
+    assert_eq!(hear(&mut net, Body::Description(stale)), Some(State::ExStart));
+    let claiming = Description { is_master: true, ..answer.clone() };
+    assert_eq!(hear(&mut net, Body::Description(claiming)), Some(State::ExStart));
+
+    assert_eq!(hear(&mut net, Body::Description(answer)), Some(State::Exchange));
+}
+
+#[test]
+fn a_neighbour_that_has_started_anew_is_greeted_at_once() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+    net.run(secs(20));
+    let hello = Hello { neighbours: Vec::new(), ..last_hello(&net) };
+    net.heard.clear();
+
+    say(&mut net, Body::Hello(hello));
+
+    let greets = |(_, from, packet): &(_, usize, Packet)| {
+        *from == 0 && matches!(&packet.body, Body::Hello(it) if it.neighbours == [super::id(1)])
+    };
+    assert!(net.heard.iter().any(greets), "{:?}", net.heard);
+    assert_eq!(net.state(0, 1), Some(State::Init));
+}
+
+#[test]
 fn longer_packets_than_the_link_takes_are_not_agreed_to() {
     let mut net = Net::new(2, &line(2));
     net.listens = true;
     net.run(secs(20));
-    let mut parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
-        Body::Description(it) if *from == 1 => Some(it.clone()),
-        _ => None,
-    });
-    let mut last = parts.next_back().unwrap();
+    let mut last = last_description(&net);
     last.mtu += 1;
 
     say(&mut net, Body::Description(last));
@@ -195,6 +247,26 @@ fn acks(net: &Net) -> Vec<Header> {
     acks.flatten().collect()
 }
 
+/// The last description that router 1 sent.
+fn last_description(net: &Net) -> Description {
+    let parts = net.heard.iter().rev().filter(|(_, from, _)| *from == 1);
+    let mut parts = parts.filter_map(|(_, _, packet)| match &packet.body {
+        Body::Description(it) => Some(it.clone()),
+        _ => None,
+    });
+    parts.next().unwrap()
+}
+
+/// The last hello that router 1 sent.
+fn last_hello(net: &Net) -> Hello {
+    let hellos = net.heard.iter().rev().filter(|(_, from, _)| *from == 1);
+    let mut hellos = hellos.filter_map(|(_, _, packet)| match &packet.body {
+        Body::Hello(it) => Some(it.clone()),
+        _ => None,
+    });
+    hellos.next().unwrap()
+}
+
 /// What router 1 says of itself, as router 0 knows it.
 pub fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
     let key = Key::of_router(super::id(1));
@@ -203,7 +275,7 @@ pub fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
 
 /// Router 1 says something to router 0.
 pub fn say(net: &mut Net, body: Body) {
-    let packet = crate::ospf::wire::Packet { router: super::id(1), area: 0, body };
+    let packet = Packet { router: super::id(1), area: 0, body };
     let mut octets = Vec::new();
     packet.emit(&mut octets);
     net.inject((0, 0), std::net::Ipv4Addr::new(10, 0, 0, 2), &octets);

@@ -159,6 +159,30 @@ fn lsas_in_the_name_of_a_router_that_it_does_not_make_are_taken_back() {
 }
 
 #[test]
+fn a_new_neighbour_hears_of_an_lsa_that_is_being_taken_out() {
+    let mut net = Net::new(4, &[(0, 1), (0, 2), (0, 3)]);
+    net.run(secs(100));
+    let key = Key { kind: 5, id: [192, 168, 0, 0].into(), router: id(9) };
+    let mut lsa = Lsa::new(key, 2, 1, &[0; 16]);
+    say(&mut net, Body::Update(vec![lsa.clone()]));
+    net.run(secs(102));
+    net.set(0, 2, false);
+    net.run(secs(150));
+    let has_it = |net: &Net, node: usize| net.nodes[node].ospf.database.get(&key).is_some();
+    assert!(has_it(&net, 2));
+
+    // Router 0 keeps it as long as router 3 has not acknowledged.
+    net.set(0, 3, false);
+    lsa.header.age = Header::MAX_AGE;
+    say(&mut net, Body::Update(vec![lsa]));
+    net.set(0, 2, true);
+    net.run(secs(175));
+
+    assert!(has_it(&net, 0));
+    assert!(!has_it(&net, 2));
+}
+
+#[test]
 fn what_finds_no_room_is_acknowledged_and_counted_and_the_rest_goes_on() {
     let bounds = Bounds { lsas: 3, ..Bounds::default() };
     let mut net = Net::with(8, &line(8), |node| {
@@ -178,6 +202,22 @@ fn what_finds_no_room_is_acknowledged_and_counted_and_the_rest_goes_on() {
 }
 
 #[test]
+fn an_adjacency_forms_though_not_all_that_the_neighbour_describes_finds_room() {
+    let bounds = Bounds { lsas: 3, ..Bounds::default() };
+    let mut net = Net::with(8, &line(8), |node| {
+        if node == 0 { Config { bounds, ..config(node) } } else { config(node) }
+    });
+    net.set(0, 1, false);
+    net.run(secs(200));
+
+    net.set(0, 1, true);
+    net.run(secs(230));
+
+    assert!(net.count(0, Counter::LsasFull) > 0);
+    assert_eq!((net.state(0, 1), net.state(1, 0)), (Some(State::Full), Some(State::Full)));
+}
+
+#[test]
 fn an_lsa_that_is_longer_than_a_packet_stays_where_it_is_and_the_rest_goes_on() {
     let many = |node: usize| {
         let hosts = (0..60_u8).map(|host| Prefix::host([192, 168, 9, host].into()));
@@ -188,7 +228,10 @@ fn an_lsa_that_is_longer_than_a_packet_stays_where_it_is_and_the_rest_goes_on() 
 
     net.run(secs(200));
 
-    assert!(net.count(0, Counter::LsasTooBig) > 0);
+    let before = net.count(0, Counter::LsasTooBig);
+    assert_eq!(before, 2, "left out of the description, and of what was to be flooded");
+    net.run(secs(400));
+    assert_eq!(net.count(0, Counter::LsasTooBig), before, "it is given up");
     assert_eq!((net.state(0, 1), net.state(1, 0)), (Some(State::Full), Some(State::Full)));
     assert_eq!((net.walk(2, 1), net.walk(2, 0)), (Some(1), None));
 }
