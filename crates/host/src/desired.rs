@@ -94,7 +94,7 @@ impl DeviceRoutes {
     pub(crate) fn entries(&self) -> BTreeSet<Entry> {
         let device = self.device;
         let states = self.addresses.iter().copied().map(DeviceState::Address);
-        let states = states.chain([DeviceState::Up, DeviceState::Group]);
+        let states = states.chain([DeviceState::Up, DeviceState::Group, DeviceState::Queue]);
         let states = states.chain(self.mtu.map(DeviceState::Mtu));
         let mut plan: BTreeSet<_> = states.map(|is| Entry::Device { device, is }).collect();
         // The tunnel's table of default routes is the first; routes of `n` bits stand `n` tables further.

@@ -310,6 +310,7 @@ impl fmt::Display for Entry {
                 match is {
                     DeviceState::Up => write!(f, "{name} up"),
                     DeviceState::Group => write!(f, "group {:#x} of {name}", links::GROUP),
+                    DeviceState::Queue => write!(f, "queue of {name}"),
                     DeviceState::Mtu(mtu) => write!(f, "MTU {mtu} of {name}"),
                     DeviceState::Address(prefix) => write!(f, "address {prefix} of {name}"),
                 }
@@ -453,7 +454,7 @@ pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
     links::mtu_of(message).map(|(device, mtu)| Entry::Device { device, is: DeviceState::Mtu(mtu) })
 }
 
-/// The state of a device: whether it is switched on and in our group, its MTU and its addresses; nothing if the device
+/// The state of a device: whether it is switched on, in our group and has a queue, its MTU and its addresses; nothing if the device
 /// is gone.
 ///
 /// # Errors
@@ -465,6 +466,8 @@ pub(crate) fn of_device(netlink: &mut Kernel, device: u32) -> io::Result<BTreeSe
         found.extend(is_on.then_some(Entry::Device { device, is: DeviceState::Up }));
         let has_group = links::group_of(message) == Some(links::GROUP);
         found.extend(has_group.then_some(Entry::Device { device, is: DeviceState::Group }));
+        let queue = Entry::Device { device, is: DeviceState::Queue };
+        found.extend(links::has_queue(message).then_some(queue));
         found.extend(mtu_entry(message));
     });
     match asked {

@@ -14,6 +14,8 @@ use crate::netlink::{self, Kernel, Message, Request};
 
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
+/// Packets that may wait in a device of ours that somebody left without a queue: as many as in a new TUN device.
+const QUEUE: u32 = 500;
 const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
@@ -54,6 +56,8 @@ pub enum DeviceState {
     Up,
     /// In our group of interfaces, which the fence lets pass.
     Group,
+    /// With room for packets that wait: without a queue, a TUN device drops all.
+    Queue,
     /// With an MTU in octets.
     Mtu(u32),
     /// With an address, and the network of its prefix.
@@ -74,6 +78,7 @@ impl DeviceState {
         match self {
             Self::Up => change((libc::IFF_UP | libc::IFF_NOARP).cast_unsigned()),
             Self::Group => change(0).with(libc::IFLA_GROUP, &GROUP.to_ne_bytes()),
+            Self::Queue => change(0).with(libc::IFLA_TXQLEN, &QUEUE.to_ne_bytes()),
             Self::Mtu(mtu) => change(0).with(libc::IFLA_MTU, &mtu.to_ne_bytes()),
             Self::Address(prefix) => {
                 let mut fixed = [0; ADDRESS_FIXED];
@@ -274,18 +279,19 @@ pub fn set_mac(netlink: &mut Kernel, index: u32, mac: Mac) -> io::Result<()> {
     netlink.ask(&request, |_| {})
 }
 
-/// Undoes changes of a device of ours by others: switches the device on, puts it into our group, and restores its
-/// hardware address `mac`, if any. Returns whether anything was undone.
+/// Undoes changes of a device of ours by others: switches the device on, puts it into our group, gives it a queue, and
+/// restores its hardware address `mac`, if any. Returns whether anything was undone.
 ///
 /// # Errors
 /// When the device is gone, or the kernel refuses.
 pub fn keep(netlink: &mut Kernel, index: u32, mac: Option<Mac>) -> io::Result<bool> {
-    let (mut is_on, mut has, mut group) = (true, None, None);
+    let (mut is_on, mut has, mut group, mut has_queue) = (true, None, None, true);
     let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
     netlink.ask(&request, |message| {
         is_on = up(message).is_none_or(|(_, is_up)| is_up);
         has = parse_link(message).and_then(|state| state.mac);
         group = group_of(message);
+        has_queue = self::has_queue(message);
     })?;
     let lost = mac.filter(|mac| has != Some(*mac));
     if let Some(mac) = lost {
@@ -294,10 +300,13 @@ pub fn keep(netlink: &mut Kernel, index: u32, mac: Option<Mac>) -> io::Result<bo
     if group != Some(GROUP) {
         DeviceState::Group.set(netlink, index)?;
     }
+    if !has_queue {
+        DeviceState::Queue.set(netlink, index)?;
+    }
     if !is_on {
         DeviceState::Up.set(netlink, index)?;
     }
-    Ok(lost.is_some() || group != Some(GROUP) || !is_on)
+    Ok(lost.is_some() || group != Some(GROUP) || !has_queue || !is_on)
 }
 
 /// The numbers of the interfaces in a group. The devices of a gateway end with the gateway, so a device in our group
@@ -334,6 +343,11 @@ pub fn beside(address: IpAddr, bits: u8) -> IpAddr {
 /// The group of an interface in a message about it.
 pub(crate) fn group_of(message: Message<'_>) -> Option<u32> {
     message.attribute(LINK_FIXED, libc::IFLA_GROUP).and_then(netlink::number)
+}
+
+/// Whether packets may wait in an interface, by a message about it.
+pub(crate) fn has_queue(message: Message<'_>) -> bool {
+    message.attribute(LINK_FIXED, libc::IFLA_TXQLEN).and_then(netlink::number) != Some(0)
 }
 
 /// The name of an interface in a message about it.

@@ -505,8 +505,10 @@ impl Reconciler {
                     let its = ours.find(|it| it.device == device).zip(links::name_of(message));
                     its.is_some_and(|(ours, name)| ours.name.as_bytes() != name)
                 };
-                let is_changed =
-                    || is_awaited() || has_other_mtu() || has_other_group() || is_renamed();
+                let is_changed = || {
+                    let is_other = has_other_mtu() || has_other_group() || is_renamed();
+                    is_other || is_awaited() || !links::has_queue(message)
+                };
                 self.needs(device) && (!is_up || is_changed())
             }),
             libc::RTM_DELLINK => links::subject(message).is_some_and(|device| self.needs(device)),

@@ -33,7 +33,7 @@ const CALM: Duration = Duration::from_secs(3);
 /// What is done to the host whatever the service is, a line of commands each; ` && ` separates them. `DEVICE` is the
 /// service's, `PROTO` its number in routes and rules, `FAR` a network that it carries, `HOST` a host there, `ASIDE` another
 /// network namespace, and `RUN` the gateway's folder below `/run`, a small disk.
-const COMMANDS: [&str; 65] = [
+const COMMANDS: [&str; 66] = [
     "ip link set eth1 down && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip link set eth1 down && ip address add 10.8.0.1/24 dev eth1 && ip link set eth1 up && ip route replace default via 10.9.0.2",
     "ip address del 10.9.0.1/24 dev eth1 && ip address add 10.9.0.1/24 dev eth1 && ip route replace default via 10.9.0.2",
@@ -56,6 +56,7 @@ const COMMANDS: [&str; 65] = [
     "ip link set DEVICE down",
     "ip link set DEVICE down && ip link set DEVICE up",
     "ip link set DEVICE mtu 1280",
+    "ip link set DEVICE txqueuelen 0",
     "ip link set DEVICE alias ours",
     "ip link set DEVICE down && ip link set DEVICE name other9",
     "ip link set DEVICE netns ASIDE",
@@ -858,6 +859,7 @@ mod hostile {
         let bed = Bed::new(HBH);
         for harm in [
             "ip link set trackway0 down",
+            "ip link set trackway0 txqueuelen 0",
             "ip link set trackway0 address 02:00:00:00:00:07",
             "tc qdisc del dev trackway0 clsact",
             "tc filter del dev trackway0 ingress",
@@ -875,13 +877,16 @@ mod hostile {
 
     #[test]
     #[ignore = "needs root: run by ./test"]
-    fn routes_that_go_with_an_address_or_with_the_loopback_are_there_again() {
+    fn a_queue_and_routes_that_go_with_an_address_or_the_loopback_are_there_again() {
         // A device without addresses of its own.
         let configs = GRE.configs.map(|text| text.split("addresses").next().unwrap());
         let has_route = |bed: &Bed| bed.nets.claimed(&bed.host, 119).contains("dev trackway-gre0");
         let gre = Bed::new(Service { configs, works: has_route, ..GRE });
         let claimed = || gre.nets.claimed(&gre.host, 119);
         let before = claimed();
+        gre.nets.run(&gre.host, "ip link set trackway-gre0 txqueuelen 0");
+        let has_queue = || gre.try_run("ip link show trackway-gre0").contains("qlen 500");
+        assert!(wait_until(SOON, has_queue), "{}", gre.status());
         gre.nets.run(&gre.host, "ip address add 10.99.9.9/32 dev trackway-gre0");
         gre.nets.run(&gre.host, "ip address del 10.99.9.9/32 dev trackway-gre0");
         let is_back = wait_until(SOON, || claimed() == before);

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base::ip::{Prefix, protocol};
 use caps::{CapSet, Capability};
 use host::Kernel;
-use host::fault::{BESIDE, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
+use host::fault::{BESIDE, FIREWALL, FORWARDING, INTERFACE, LISTEN, MTU, NO_ROUTE, SETTING};
 use host::links::{self, LinkState};
 use host::run::is_running;
 use host::settings::Settings;
@@ -125,6 +125,8 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     findings.kernel(config, &needs);
     findings.settings();
     findings.forwarding(&needs);
+    findings.connections();
+    findings.next_hops(&needs);
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
@@ -187,6 +189,8 @@ fn look(config: &Config, firewalls: &Firewalls, silent: &BTreeSet<Router>) -> Ve
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     findings.forwarding(&needs);
+    findings.connections();
+    findings.next_hops(&needs);
     // Of interfaces of the MANET, the services tell.
     findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
@@ -404,6 +408,29 @@ impl Findings {
                     format!("sysctl -w {key}=1 (in a file below /etc/sysctl.d to keep it)"),
                 );
             }
+        }
+    }
+
+    /// A full table of connections, of which nobody hears.
+    fn connections(&mut self) {
+        if let Some(most) = full_connections() {
+            self.add(
+                &FIREWALL,
+                format!("the kernel's table of {most} connections is full: packets of new ones are dropped"),
+                format!("sysctl -w net.netfilter.nf_conntrack_max={}", 4 * most),
+            );
+        }
+    }
+
+    /// Routes whose interfaces the kernel does not tell.
+    fn next_hops(&mut self, needs: &Needs) {
+        let key = "net.ipv4.nexthop_compat_mode";
+        if !needs.devices.is_empty() && is_zero(key) {
+            self.add(
+                &SETTING,
+                format!("{key} is 0: routes by `ip nexthop` that lead past our devices, or to uplinks, are not seen"),
+                format!("sysctl -w {key}=1"),
+            );
         }
     }
 
@@ -739,8 +766,26 @@ pub(crate) fn address_order(ip: IpAddr) -> String {
 /// The setting that disables forwarding for a version of IP, if forwarding is off.
 pub(crate) fn forwarding_off(is_v4: bool) -> Option<&'static str> {
     let key = if is_v4 { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" };
+    is_zero(key).then_some(key)
+}
+
+fn is_zero(key: &str) -> bool {
     let path = format!("/proc/sys/{}", key.replace('.', "/"));
-    fs::read_to_string(path).is_ok_and(|value| value.trim() == "0").then_some(key)
+    fs::read_to_string(path).is_ok_and(|value| value.trim() == "0")
+}
+
+/// How many connections the kernel remembers at most, if it remembers as many.
+fn full_connections() -> Option<u64> {
+    let read = |what| {
+        let path = format!("/proc/sys/net/netfilter/nf_conntrack_{what}");
+        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    read("max").filter(|most| read("count").is_some_and(|count| is_full(count, *most)))
+}
+
+/// Whether new connections find no room: old ones make room for a few.
+fn is_full(count: u64, most: u64) -> bool {
+    most > 0 && count + most / 64 >= most
 }
 
 /// The name servers of a `resolv.conf`.
@@ -774,6 +819,16 @@ mod tests {
 
         let expected: Vec<IpAddr> = ["192.0.2.53", "fd00::53"].map(|it| it.parse().unwrap()).into();
         assert_eq!(resolvers(text), expected);
+    }
+
+    #[test]
+    fn a_table_of_connections_is_full_a_little_before_its_end() {
+        let full = [(0, 0), (1, 1), (981, 1_000), (984, 1_000), (985, 1_000), (1_001, 1_000)];
+
+        assert_eq!(
+            full.map(|(count, most)| is_full(count, most)),
+            [false, true, false, false, true, true]
+        );
     }
 
     #[test]

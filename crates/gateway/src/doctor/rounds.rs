@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,14 +22,14 @@ use host::observer::{Interest, Observer, Subscription};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{Finding, look, sought_routers};
+use super::{Finding, full_connections, look, sought_routers};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
 
 /// Wait between a change and the examination: changes come in groups, and some last for a moment.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Least time between two readings of the firewalls, because each starts programs; and time between two questions for
-/// routers, of which the kernel tells too often.
+/// routers, of which the kernel tells too often, and for a full table of connections, of which it tells nobody.
 const APART: Duration = Duration::from_secs(5);
 
 /// Examines the host until dropped.
@@ -110,6 +111,7 @@ impl Shared {
         let mut early = Early::default();
         let mut is_stale = true;
         let (mut sought, mut silent) = (BTreeSet::new(), BTreeSet::new());
+        let mut is_full = false;
         while !self.is_over.load(Ordering::Relaxed) {
             if let Some(read) = lock(&self.read).take() {
                 read_from = Some(Instant::now() + APART);
@@ -151,7 +153,8 @@ impl Shared {
                 let now = sought_routers(&config);
                 let both = &sought & &now;
                 sought = now;
-                if both != silent {
+                let was_full = mem::replace(&mut is_full, full_connections().is_some());
+                if both != silent || is_full != was_full {
                     silent = both;
                     break;
                 }

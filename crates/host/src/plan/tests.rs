@@ -28,6 +28,7 @@ const TARGETS: [&str; 5] = ["10.2.3.4", "10.2.9.9", "203.0.113.1", "fd02::1", "2
 struct Kernel {
     up: BTreeSet<u32>,
     grouped: BTreeSet<u32>,
+    queued: BTreeSet<u32>,
     addresses: BTreeSet<Prefix>,
     routes: Vec<Found>,
     rules: Vec<(u8, Entry)>,
@@ -69,6 +70,9 @@ impl Kernel {
             Entry::Device { device, is: DeviceState::Up } => drop(self.up.insert(device)),
             Entry::Device { device, is: DeviceState::Group } => {
                 self.grouped.insert(device);
+            }
+            Entry::Device { device, is: DeviceState::Queue } => {
+                self.queued.insert(device);
             }
             // No packet is so long here.
             Entry::Device { is: DeviceState::Mtu(_), .. } => {}
@@ -177,12 +181,13 @@ impl Kernel {
         let entry = |device, is| Entry::Device { device, is };
         let devices = self.up.iter().map(|&device| entry(device, DeviceState::Up));
         let groups = self.grouped.iter().map(|&device| entry(device, DeviceState::Group));
+        let queues = self.queued.iter().map(|&device| entry(device, DeviceState::Queue));
         let addresses =
             self.addresses.iter().map(|&prefix| entry(DEVICE, DeviceState::Address(prefix)));
         let ours = self.routes.iter().filter_map(|it| it.entry(OWNER));
         let rules = self.rules.iter().filter(|(its, _)| *its == OWNER.protocol());
         Observed {
-            devices: devices.chain(groups).chain(addresses).collect(),
+            devices: devices.chain(groups).chain(queues).chain(addresses).collect(),
             ours: ours.chain(rules.map(|(_, entry)| *entry)).collect(),
             others: self.routes.iter().filter(|it| it.entry(OWNER).is_none()).copied().collect(),
             clashes: BTreeSet::new(),
