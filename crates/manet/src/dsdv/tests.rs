@@ -281,6 +281,21 @@ fn full_updates_are_an_interval_apart_less_a_random_quarter_at_most() {
 }
 
 #[test]
+fn the_first_update_comes_within_the_start_jitter() {
+    let start = Time::ZERO + Duration::from_secs(10);
+    let firsts: Vec<_> = (0..20)
+        .map(|seed| {
+            let mut node = Dsdv::new(Config::default(), Rng::stream(seed, "start"));
+            node.handle_interface(start, 0, Some(&interface(100)));
+            node.next_timeout().unwrap().as_secs_f64()
+        })
+        .collect();
+
+    assert!(firsts.iter().all(|first| (10.0..=12.0).contains(first)), "{firsts:?}");
+    assert!(firsts.iter().any(|first| *first > 11.0), "{firsts:?}");
+}
+
+#[test]
 fn a_number_is_raised_as_early_as_the_distance_between_updates_allows() {
     let mut node = node(Config { jitter: Duration::ZERO, ..Config::default() });
     let at = |millis| Time::ZERO + Duration::from_millis(millis);

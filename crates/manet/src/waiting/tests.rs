@@ -33,6 +33,22 @@ fn packets_are_taken_by_destination_in_the_order_of_arrival() {
 }
 
 #[test]
+fn none_waits_where_there_is_no_room_for_packets() {
+    let config =
+        Config { packets: 4, packets_per_destination: 3, octets: 1_000, ..Config::default() };
+    for config in [
+        Config { packets: 0, ..config },
+        Config { packets_per_destination: 0, ..config },
+        Config { octets: 99, ..config },
+    ] {
+        let mut waiting = Waiting::new(config);
+
+        assert_eq!(waiting.push(at(0), NEAR, 100, 1), [(NEAR, 1)], "{config:?}");
+        assert_eq!((waiting.len(), waiting.stats().evicted), (0, 1), "{config:?}");
+    }
+}
+
+#[test]
 fn the_oldest_makes_room() {
     let mut waiting = small();
     for number in 1..=3 {

@@ -98,6 +98,40 @@ fn a_flood_of_errors_ends_no_route_that_is_younger_than_a_second() {
 }
 
 #[test]
+fn relayed_requests_leave_room_for_own_messages() {
+    let bounds = Bounds { messages: 4, ..plain().bounds };
+    let mut core = Aodv::new(Config { bounds, ..plain() }, Rng::stream(1, "room"));
+    core.handle_interface(at(0), 0, Some(&Interface { address: node(0), room: 1_000 }));
+    let arrival = Arrival { from: neighbour(1), is_unicast: false, ttl: 30 };
+    for id in 0..6 {
+        let mut octets = Vec::new();
+        Message::Request(request(node(20), node(30), id)).emit(&mut octets);
+        core.handle_message(at(1), &arrival, &octets);
+    }
+    core.handle_demand(at(1), &Demand { destination: node(5), from: None });
+
+    let stats = core.stats();
+    assert_eq!((stats.sent.requests_forwarded, stats.dropped.unsent), (2, 4));
+    assert_eq!(stats.sent.requests, 1);
+}
+
+#[test]
+fn strangers_do_not_use_up_what_is_relayed_for_neighbours_with_hellos() {
+    let mut net = Net::new(1, 1, |_| Config { jitter: Duration::ZERO, ..Config::hello() });
+    net.run(Duration::from_secs(60));
+    let hello = Reply::new(node(1), 1, node(1), Duration::from_secs(2));
+    net.inject(node(1), 0, false, &Message::Reply(hello));
+    let relayed = [(5, 0..60), (1, 60..100)].map(|(from, ids)| {
+        for id in ids {
+            net.inject(node(from), 0, false, &Message::Request(request(node(20), node(30), id)));
+        }
+        net.stats(0).sent.requests_forwarded
+    });
+
+    assert_eq!(relayed, [45, 85]);
+}
+
+#[test]
 fn what_there_is_no_room_for_is_counted() {
     let config = || Config {
         bounds: Bounds { routes: 5, requests: 4, neighbours: 3, discoveries: 2, ..plain().bounds },
@@ -122,6 +156,7 @@ fn what_there_is_no_room_for_is_counted() {
         net.inject(node(1), 0, true, &Message::Reply(reply(node(last), node(0), 3)));
     }
     assert_eq!(full(&net), 2, "routes: one is to the neighbour");
+    assert_eq!((net.hops(0, 20), net.hops(0, 25)), (None, Some(4)), "the oldest makes room");
 
     let mut net = Net::new(1, 1, |_| config());
     for last in 20..23 {

@@ -1,5 +1,6 @@
 //! The Internet behind gateways.
 
+use super::bounds::reply;
 use super::discovery::plain;
 use super::*;
 
@@ -77,6 +78,7 @@ fn when_a_gateway_is_lost_another_one_is_found() {
     net.send(1, SERVER);
     net.run(millis(10));
     assert_eq!(gateway(&net, 1, SERVER), None, "the host went with its gateway");
+    assert_eq!(net.nodes[1].core.sizes()[4], 0);
     net.send(1, SERVER);
     net.run(Duration::from_secs(2));
 
@@ -142,6 +144,36 @@ fn an_error_about_a_host_counts_from_the_next_hop_to_its_gateway_only() {
 
     assert_eq!(gateway(&net, 0, SERVER), None);
     assert_eq!(net.hops(0, 2), Some(2), "the gateway is still there");
+}
+
+#[test]
+fn a_host_follows_the_new_way_to_its_gateway() {
+    let mut net = Net::line(3, with_gateways(&[2]));
+    net.send(0, SERVER);
+    net.run(Duration::from_secs(2));
+    let (number, ..) = net.nodes[0].core.known(node(2)).unwrap();
+    let newer = Reply { sequence: number.unwrap() + 1, ..reply(node(2), node(0), 3) };
+
+    net.inject(node(5), 0, true, &Message::Reply(newer));
+
+    assert_eq!(gateway(&net, 0, SERVER), Some((node(2), node(5), 4)));
+}
+
+#[test]
+fn a_host_for_which_there_is_no_room_is_not_remembered() {
+    let config = |index| {
+        let config = with_gateways(&[1])(index);
+        Config { bounds: Bounds { internet: 1, ..config.bounds }, ..config }
+    };
+    let mut net = Net::line(2, config);
+    net.send(0, SERVER);
+    net.run(Duration::from_secs(1));
+
+    net.send(0, OTHER);
+    net.run(Duration::from_secs(1));
+
+    assert_eq!((gateway(&net, 0, OTHER), net.nodes[0].core.sizes()[4]), (None, 1));
+    assert!(net.stats(0).dropped.full > 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Nodes that have forgotten their sequence numbers.
 
-use super::bounds::request;
+use super::bounds::{reply, request};
 use super::discovery::plain;
 use super::*;
 
@@ -97,4 +97,47 @@ fn a_request_repeated_with_a_raised_number_does_not_count_as_a_try() {
             "22.1s 0 cannot find 10.0.0.8",
         ]
     );
+}
+
+#[test]
+fn a_node_whose_messages_count_as_old_is_told_the_number_that_others_know() {
+    // A route with number 9 has ended, so messages of node 20 need at least number 10.
+    let ended = || {
+        let mut net = Net::new(1, 1, |_| plain());
+        let known = Reply { sequence: 9, ..reply(node(20), node(0), 3) };
+        net.inject(node(1), 0, true, &Message::Reply(known));
+        net.run(Duration::from_secs(6));
+        net.story();
+        net
+    };
+
+    let mut net = ended();
+    let old = Request { originator_sequence: 5, ..request(node(20), node(30), 1) };
+    net.inject(node(1), 0, false, &Message::Request(old));
+    assert_eq!(net.story(), ["6s 0 errs 20 ttl 1 to 1"], "a request");
+
+    let mut net = ended();
+    net.send(0, node(20));
+    let old = Reply { sequence: 5, ..reply(node(20), node(0), 3) };
+    net.inject(node(1), 0, true, &Message::Reply(old));
+    net.run(millis(200));
+    assert_eq!(
+        net.story(),
+        [
+            "6s 0 asks 0 for 20 hops 0 ttl 6",
+            "6s 0 errs 20 ttl 1 to 1",
+            "6.16s 0 asks 0 for 20 hops 0 ttl 35",
+        ],
+        "a reply, and node 20 can know by then"
+    );
+}
+
+#[test]
+fn a_node_takes_up_its_number_from_a_reply_about_itself() {
+    let mut net = Net::new(1, 1, |_| plain());
+
+    let newer = Reply { sequence: 100, ..reply(node(0), node(20), 1) };
+    net.inject(node(1), 0, true, &Message::Reply(newer));
+
+    assert_eq!((net.nodes[0].core.sequence, net.stats(0).raised), (100, 1));
 }

@@ -193,6 +193,9 @@ fn an_interface_that_is_gone_takes_its_routes_with_it() {
     net.interface(0, 0, None);
 
     assert!(net.nodes[0].as_ref().unwrap().table.is_empty());
+    net.sent = Some(Vec::new());
+    net.run_until(net.now + std::time::Duration::from_secs(5));
+    assert!(net.sent.take().unwrap().iter().all(|(_, at, _)| *at != (0, 0)), "nothing is sent");
     let interface = Interface { address: main(0), room: ROOM };
     net.interface(0, 0, Some(&interface));
     net.converge(25.0);

@@ -244,6 +244,18 @@ fn only_symmetric_neighbours_are_believed_and_only_of_their_own_links() {
 }
 
 #[test]
+fn a_message_that_is_handed_in_after_its_link_has_ended_is_not_believed() {
+    let mut net = settled(Bounds::default());
+
+    // The driver is late: nothing was handled since.
+    net.now += Duration::from_secs(7);
+    net.inject((0, 0), main(1), &tc(made_up(1), 1, 1, &[made_up(2)]));
+
+    assert_eq!(net.count(0, Counter::MessagesStrange), 1);
+    assert_eq!(net.olsr(0).topology.told_by(made_up(1)).count(), 0);
+}
+
+#[test]
 fn a_node_that_claims_to_reach_everyone_has_an_eighth_of_the_memory() {
     let bounds = Bounds { topology: 800, two_hop: 400, ..Bounds::default() };
     let mut net = settled(bounds);

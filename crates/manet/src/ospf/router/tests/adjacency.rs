@@ -211,6 +211,28 @@ fn a_neighbour_that_has_started_anew_is_greeted_at_once() {
 }
 
 #[test]
+fn a_neighbour_is_given_up_at_the_end_of_the_dead_interval_to_the_nanosecond() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+    net.run(secs(20));
+    let hello = last_hello(&net);
+    net.set(0, 1, false);
+    say(&mut net, Body::Hello(hello.clone()));
+
+    net.run(secs(60) - Duration::from_nanos(1));
+    let before = net.state(0, 1);
+    net.run(secs(60));
+    assert_eq!((before, net.state(0, 1)), (Some(State::Full), None));
+
+    // A hello that is handed in too late, by a driver that is late, does not save the neighbour.
+    say(&mut net, Body::Hello(hello.clone()));
+    assert_eq!((net.state(0, 1), net.count(0, Counter::NeighboursLost)), (Some(State::ExStart), 1));
+    net.now += Duration::from_secs(40);
+    say(&mut net, Body::Hello(hello));
+    assert_eq!(net.count(0, Counter::NeighboursLost), 2);
+}
+
+#[test]
 fn longer_packets_than_the_link_takes_are_not_agreed_to() {
     let mut net = Net::new(2, &line(2));
     net.listens = true;

@@ -166,3 +166,31 @@ proptest! {
         prop_assert_eq!(net.faults(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_neighbour_that_is_back_before_the_next_lsa_leaves_no_detour() {
+    let quick = |node| Config {
+        hello_interval: Duration::from_secs(2),
+        dead_interval: Duration::from_secs(8),
+        ..config(node)
+    };
+    let mut net = Net::with(4, &ring(4), quick);
+    net.run(secs(100));
+    let wire = net.wire(0, 1);
+
+    // LSAs follow at 100 s and at 105 s; from the second break to 110 s the routers may not make any.
+    for second in [100, 106] {
+        net.run(secs(second));
+        let [one, other] = net.wires[wire].0;
+        for ((node, interface), end) in [(one, 1), (other, 0)] {
+            let gone = Neighbour { interface, address: super::address(wire, end) };
+            net.nodes[node].ospf.handle_break(net.now, gone);
+            net.drive(node);
+        }
+        assert_eq!(net.walk(0, 1), Some(3));
+    }
+    net.run(secs(109));
+
+    assert_eq!(net.state(0, 1), Some(State::Full));
+    assert_eq!(net.walk(0, 1), Some(1));
+}

@@ -11,10 +11,15 @@ use crate::{Interface, Neighbour, Notice, Router as _};
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 fn hello(router: Ipv4Addr) -> Vec<u8> {
+    hello_with(router, 2)
+}
+
+/// The same with these options.
+fn hello_with(router: Ipv4Addr, options: u8) -> Vec<u8> {
     let body = Body::Hello(Hello {
         mask: 0,
         interval: 10,
-        options: 2,
+        options,
         priority: 1,
         dead: 40,
         elected: [Ipv4Addr::UNSPECIFIED; 2],
@@ -58,6 +63,16 @@ fn a_packet_with_the_own_number_or_from_the_own_address_is_none() {
 
     assert_eq!(net.count(0, Counter::PacketsStray), 3);
     assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn a_hello_of_another_kind_of_area_is_refused_and_counted() {
+    let mut net = Net::new(2, &line(2));
+    net.set(0, 1, false);
+
+    net.inject((0, 0), OTHER, &hello_with(id(1), 0));
+
+    assert_eq!((net.count(0, Counter::OptionMismatches), net.state(0, 1)), (1, None));
 }
 
 #[test]

@@ -159,6 +159,22 @@ fn lsas_in_the_name_of_a_router_that_it_does_not_make_are_taken_back() {
 }
 
 #[test]
+fn newer_instances_of_an_lsa_take_the_room_of_the_older_ones() {
+    let bounds = Bounds { octets: 500, ..Bounds::default() };
+    let mut net = Net::with(2, &line(2), |node| Config { bounds, ..config(node) });
+    net.run(secs(20));
+
+    for number in 1..=30 {
+        net.run(net.now + Duration::from_secs(2));
+        let lsa = Lsa::new(Key::of_router(id(9)), 2, number, &[0, 0, 0, 0]);
+        say(&mut net, Body::Update(vec![lsa]));
+    }
+
+    let number = net.nodes[0].ospf.database.get(&Key::of_router(id(9))).unwrap().header(net.now);
+    assert_eq!((number.number, net.count(0, Counter::LsasFull)), (30, 0));
+}
+
+#[test]
 fn a_new_neighbour_hears_of_an_lsa_that_is_being_taken_out() {
     let mut net = Net::new(4, &[(0, 1), (0, 2), (0, 3)]);
     net.run(secs(100));
