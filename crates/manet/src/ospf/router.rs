@@ -254,13 +254,15 @@ impl Router for Ospf {
         let is_host = !from.address.is_unspecified() && !from.address.is_multicast();
         if !self.ports.contains_key(&from.interface) || !is_host || self.is_own(from.address) {
             self.stats.count(Counter::PacketsStray);
-            return;
-        }
-        match Packet::parse(payload) {
-            Ok((packet, is_cut)) => self.take(now, from, packet, is_cut),
-            Err(Malformed::Checksum) => self.stats.count(Counter::PacketsDamaged),
-            Err(Malformed::Authentication(_)) => self.stats.count(Counter::PacketsAuthenticated),
-            Err(_) => self.stats.count(Counter::PacketsMalformed),
+        } else {
+            match Packet::parse(payload) {
+                Ok((packet, is_cut)) => self.take(now, from, packet, is_cut),
+                Err(Malformed::Checksum) => self.stats.count(Counter::PacketsDamaged),
+                Err(Malformed::Authentication(_)) => {
+                    self.stats.count(Counter::PacketsAuthenticated);
+                }
+                Err(_) => self.stats.count(Counter::PacketsMalformed),
+            }
         }
         self.settle(now);
         self.calculate(now);

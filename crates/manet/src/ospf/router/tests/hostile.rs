@@ -1,6 +1,7 @@
 //! What cannot be right is refused and counted, and nothing else happens.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use super::adjacency::say;
 use super::{Net, id, line, secs};
@@ -63,6 +64,20 @@ fn a_packet_with_the_own_number_or_from_the_own_address_is_none() {
 
     assert_eq!(net.count(0, Counter::PacketsStray), 3);
     assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn a_stray_packet_does_not_keep_the_routes_of_a_neighbour_that_is_dead() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+    assert_eq!(net.walk(0, 1), Some(1));
+
+    // The driver is late: the first thing that it hands in is stray.
+    net.now += Duration::from_secs(50);
+    net.inject((0, 0), [10, 0, 0, 1].into(), &hello(id(1)));
+
+    assert_eq!((net.count(0, Counter::PacketsStray), net.state(0, 1)), (1, None));
+    assert_eq!(net.walk(0, 1), None);
 }
 
 #[test]

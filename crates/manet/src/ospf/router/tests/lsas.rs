@@ -6,7 +6,7 @@ use base::ip::Prefix;
 
 use super::adjacency::{own_lsa, say};
 use super::{Net, config, host, id, line, secs};
-use crate::ospf::wire::{Body, Header, Key, Lsa, RouterLsa};
+use crate::ospf::wire::{Body, Header, Key, Lsa, Packet, RouterLsa};
 use crate::ospf::{Bounds, Config, Counter, State};
 use crate::{Neighbour, Notice, Router as _};
 
@@ -144,6 +144,24 @@ fn after_the_last_number_the_first_one_follows() {
     assert!((Header::FIRST..Header::FIRST + 3).contains(&header(0).number), "{:?}", header(0));
     assert_eq!(header(2).number, header(0).number);
     assert_eq!(net.faults(), [""; 0]);
+}
+
+#[test]
+fn a_newer_lsa_in_a_routers_own_name_is_overtaken_in_the_same_round() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(100));
+    let key = Key::of_router(id(0));
+    let own = net.nodes[0].ospf.database.get(&key).unwrap().lsa(net.now);
+    let forged = Lsa::new(key, 2, own.header.number + 5, &own.body);
+    net.listens = true;
+
+    say(&mut net, Body::Update(vec![forged]));
+
+    let overtakes = |(_, from, packet): &(_, usize, Packet)| match &packet.body {
+        Body::Update(lsas) => *from == 0 && lsas[0].header.number == own.header.number + 6,
+        _ => false,
+    };
+    assert!(net.heard.iter().any(overtakes), "{:?}", net.heard);
 }
 
 #[test]
