@@ -12,7 +12,7 @@ use testbed::probe::forwarder::{self, Forwarders};
 use testbed::probe::median;
 
 use super::unit::Unit;
-use super::{Case, begin, this_program};
+use super::{Case, begin, changes, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Turns of each carrier, so that other load on the machine affects all carriers alike.
@@ -35,6 +35,9 @@ pub struct Options {
     /// Measure gateways with a group key as well.
     #[arg(long)]
     key: bool,
+    /// Measure only what it costs to hear of routes that other programs change.
+    #[arg(long, conflicts_with = "key")]
+    changes: bool,
 }
 
 /// Measures TCP's goodput and a ping's time, plain and by HBH. The ping also runs over a bare forwarder, the
@@ -46,6 +49,11 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
         let key = GroupSecret::generate(&mut System).context("cannot make a key")?;
         keys::write_new(&pair.nets.folder().join(GROUP_KEY), &key.to_base64())
             .context("cannot write a key")?;
+    }
+
+    if options.changes {
+        let programs = start_gateways(&mut pair, "")?;
+        return changes::run("hbh", &mut pair, ADDRESSES[0], &programs, print);
     }
 
     let [mut plain, mut bare, mut hbh, mut keyed] = <[[Measured; 2]; 4]>::default();
@@ -131,16 +139,22 @@ fn measure_gateways(
     line: &str,
     measured: &mut [Measured; 2],
 ) -> anyhow::Result<()> {
+    let gateways = start_gateways(pair, line)?;
+    measure(pair, measured)?;
+    for gateway in gateways {
+        pair.nets.program(gateway).end();
+    }
+    Ok(())
+}
+
+/// Starts gateways with `line` in their configuration, which find each other.
+fn start_gateways(pair: &mut Pair, line: &str) -> anyhow::Result<[usize; 2]> {
     let config = format!("[hbh]\ninterfaces = [\"eth0\"]\n{line}");
-    let gateways = [0, 1].map(|end| pair.nets.start_gateway(&pair.ends[end], "node", &config));
+    let [near, far] = [0, 1].map(|end| pair.nets.start_gateway(&pair.ends[end], "node", &config));
     for end in &pair.ends {
         pair.nets.wait(READY_WITHIN, "the gateways do not find each other", || {
             pair.nets.count(end, "neighbours") == 1
         })?;
     }
-    measure(pair, measured)?;
-    for gateway in gateways {
-        pair.nets.program(gateway?).end();
-    }
-    Ok(())
+    Ok([near?, far?])
 }

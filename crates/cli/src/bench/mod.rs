@@ -1,5 +1,6 @@
 //! The command `trackway bench`: measures how fast Trackway runs on this machine.
 
+mod changes;
 mod codec;
 mod gateways;
 mod hbh;
@@ -71,6 +72,9 @@ enum Bench {
     /// The tunnel on a clean cable; needs root.
     #[command(after_help = "Example:\n  sudo trackway bench tunnel")]
     Tunnel {
+        /// Measure only what it costs to hear of routes that other programs change.
+        #[arg(long, conflicts_with = "wireguard_go")]
+        changes: bool,
         /// The wireguard-go to compare with, else the one that is installed.
         #[arg(long, value_name = "PATH")]
         wireguard_go: Option<PathBuf>,
@@ -102,7 +106,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Sar => sar::run(print)?,
         Bench::Sim { ns3 } => sim::run(ns3.as_deref(), print)?,
         Bench::Split => split::run(print)?,
-        Bench::Tunnel { wireguard_go } => tunnel::run(wireguard_go.as_deref(), print)?,
+        Bench::Tunnel { changes: true, .. } => tunnel::run_beside_changes(print)?,
+        Bench::Tunnel { wireguard_go, .. } => tunnel::run(wireguard_go.as_deref(), print)?,
     }
     Ok(ExitCode::SUCCESS)
 }

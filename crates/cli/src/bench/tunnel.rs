@@ -16,7 +16,7 @@ use testbed::probe::median;
 
 use super::gateways::{self, Gateway};
 use super::unit::Unit;
-use super::{Case, begin, this_program};
+use super::{Case, begin, changes, this_program};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
@@ -105,14 +105,29 @@ pub fn run(
     Ok(())
 }
 
+/// Measures what it costs us to hear of changed routes.
+pub fn run_beside_changes(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+    begin("trackway bench tunnel --changes")?;
+    let mut pair = Pair::new(this_program()?)?;
+    let programs = start(&mut pair)?;
+    let address = format!("{}2", INSIDE[0]);
+    pair.nets.wait_for_ping(&pair.ends[0], &address, READY_WITHIN)?;
+    changes::run("tunnel", &mut pair, &address, &programs, print)
+}
+
 fn our_turn(pair: &mut Pair) -> anyhow::Result<Turn> {
+    let programs = start(pair)?;
+    turn(pair, INSIDE[0], &programs)
+}
+
+/// Starts our gateways at both ends.
+fn start(pair: &mut Pair) -> anyhow::Result<[usize; 2]> {
     let [a, b] =
         ["1", "2"].map(|number| (format!("10.9.0.{number}"), INSIDE[0].to_owned() + number));
     let [near, far] = pair.ends.clone();
     let gateway =
         |namespace, (outside, inside)| Gateway { namespace, outside, inside, behind: None };
-    let programs = gateways::start(&mut pair.nets, &[gateway(near, a), gateway(far, b)])?;
-    turn(pair, INSIDE[0], &programs)
+    gateways::start(&mut pair.nets, &[gateway(near, a), gateway(far, b)])
 }
 
 fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
