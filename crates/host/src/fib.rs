@@ -126,7 +126,7 @@ struct Held {
     hop: Hop,
     /// The route in the kernel, as far as we know.
     installed: Option<(Hop, Option<Ipv4Addr>)>,
-    /// What became of the last order.
+    /// The kernel's answer when the route was last set.
     outcome: Outcome,
 }
 

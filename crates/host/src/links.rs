@@ -14,7 +14,7 @@ use crate::netlink::{self, Kernel, Message, Request};
 
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
-/// Packets that may wait in a device of ours that somebody left without a queue: as many as in a new TUN device.
+/// The queue that our device gets if somebody has removed its queue, in packets: that of a new TUN device.
 const QUEUE: u32 = 500;
 const LINK_FIXED: usize = 16;
 pub(crate) const ADDRESS_FIXED: usize = 8;

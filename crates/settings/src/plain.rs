@@ -27,7 +27,7 @@ const LONG: usize = 2_000;
 /// ... and how many of a longer line are kept at each end: the message of a mistake stands before a value and after it.
 const KEPT: usize = 500;
 
-/// A line for a person: of a very long line, its beginning and its end.
+/// A line for a person. A very long line is cut in the middle.
 #[must_use]
 pub fn brief(line: &str) -> Cow<'_, str> {
     if line.len() <= LONG {

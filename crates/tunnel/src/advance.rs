@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use base::time::Time;
 
-/// The octets of equations in advance for each octet of sources, while few sources are in flight, and while many are;
-/// this is so much that nothing is held back.
+/// The octets of equations in advance for each octet of sources, while few sources are in flight, and while many are:
+/// then nothing is held back.
 const OF_FEW: f64 = 0.05;
 const OF_MANY: f64 = 1.0;
 /// So many sources in flight are many.

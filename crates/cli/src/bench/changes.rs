@@ -1,4 +1,4 @@
-//! Measures what it costs a gateway to hear of routes that other programs change.
+//! Measures the cost of watching routes that other programs change.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};

@@ -35,7 +35,7 @@ pub struct Options {
     /// Measure gateways with a group key as well.
     #[arg(long)]
     key: bool,
-    /// Measure only what it costs to hear of routes that other programs change.
+    /// Measure only the cost of watching routes that other programs change.
     #[arg(long, conflicts_with = "key")]
     changes: bool,
 }

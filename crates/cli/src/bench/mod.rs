@@ -72,7 +72,7 @@ enum Bench {
     /// The tunnel on a clean cable; needs root.
     #[command(after_help = "Example:\n  sudo trackway bench tunnel")]
     Tunnel {
-        /// Measure only what it costs to hear of routes that other programs change.
+        /// Measure only the cost of watching routes that other programs change.
         #[arg(long, conflicts_with = "wireguard_go")]
         changes: bool,
         /// The wireguard-go to compare with, else the one that is installed.

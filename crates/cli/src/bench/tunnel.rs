@@ -105,7 +105,7 @@ pub fn run(
     Ok(())
 }
 
-/// Measures what it costs us to hear of changed routes.
+/// Measures the cost of watching changed routes.
 pub fn run_beside_changes(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     begin("trackway bench tunnel --changes")?;
     let mut pair = Pair::new(this_program()?)?;

@@ -411,7 +411,7 @@ impl Findings {
         }
     }
 
-    /// A full table of connections, of which nobody hears.
+    /// A full table of connections. The kernel sends no notice of it.
     fn connections(&mut self) {
         if let Some(most) = full_connections() {
             self.add(

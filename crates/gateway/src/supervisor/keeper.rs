@@ -1,4 +1,4 @@
-//! Helper processes of a gateway that is root no more: one opens the files of its configuration, one keeps its folder.
+//! Two helper processes of a gateway without root: `keep-files` opens its files, `keep-folder` keeps its folder.
 //!
 //! ```text
 //!   gateway ── number, path ─────────────▶ keeper: may read all files, and has no other right

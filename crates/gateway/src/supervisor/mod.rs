@@ -99,7 +99,7 @@ struct Supervisor {
     observer: Arc<Observer>,
     workers: u64,
     control: Control,
-    /// Processes that do what needs root.
+    /// Helper processes with rights that the gateway has given up.
     keepers: Vec<Keeper>,
     signals: SignalFd,
     metrics: Option<Metrics>,

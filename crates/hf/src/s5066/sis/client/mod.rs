@@ -417,8 +417,8 @@ impl Client {
         self.ask(&Primitive::ManagementRequest(Management { kind, body }));
     }
 
-    /// Gives the access point up; what waits for confirmation will get none. The node sends what it was given, and
-    /// what it delivers until it has read this is still received.
+    /// Gives the access point up; what waits for confirmation will get none. The node sends all
+    /// U_PDUs that it has. Until it reads the request it may deliver some, and the client still receives them.
     pub fn unbind(&mut self) {
         self.ask(&Primitive::UnbindRequest);
         if matches!(self.state, State::Bound { .. }) {
