@@ -249,15 +249,19 @@ impl Peer {
         self.waits_until.is_some_and(|at| at <= now)
     }
 
-    /// Whether sending to the node has failed for so long that its streams are given up. Without a node of our own the
-    /// count begins anew; with one there will be another failure, if there is something to fail.
-    pub fn take_given_up(&mut self, now: Time, times: &Times, has_node: bool) -> bool {
-        let is_given_up = self.failing_since.is_some_and(|since| since + times.give_up <= now);
-        if is_given_up {
-            self.failing_since = (!has_node).then_some(now);
-            self.owed_hello = None;
-        }
-        is_given_up
+    /// If sending to the node has failed for so long that streams are given up: those that had begun by then are.
+    /// Without a node of our own the count begins anew; with one there will be another failure, if there is something
+    /// to fail.
+    pub fn take_given_up(&mut self, now: Time, times: &Times, has_node: bool) -> Option<Time> {
+        self.failing_since.filter(|since| *since + times.give_up <= now)?;
+        self.failing_since = (!has_node).then_some(now);
+        self.owed_hello = None;
+        Some(now - times.give_up)
+    }
+
+    /// For a stream that began at `since`, sending to the node has failed since then.
+    pub fn fail_since(&mut self, since: Time) {
+        self.failing_since = Some(self.failing_since.map_or(since, |before| before.min(since)));
     }
 
     /// Forgets failures that concern nothing any more.

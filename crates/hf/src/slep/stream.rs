@@ -682,6 +682,11 @@ impl Stream {
             || self.is_in_doubt()
     }
 
+    /// When it began here.
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+
     pub(crate) fn priority(&self) -> u8 {
         let raised = u8::from(self.turn.interactive > 0);
         (self.options.priority + raised).min(MAX_PRIORITY)

@@ -9,7 +9,7 @@ use super::{Event, Slep};
 use crate::s5066::Address;
 use crate::slep::peer::Peer;
 use crate::slep::reason::Reason;
-use crate::slep::stream::Parting;
+use crate::slep::stream::{Parting, Stream};
 use crate::slep::timers::StreamId;
 
 /// Questions without an answer after which a stream may be given up, ...
@@ -56,12 +56,18 @@ impl Slep {
         let Some(peer) = self.peers.get_mut(&address) else { return };
         let is_next_try_due = peer.handle_timer(now);
         self.stats.received.parts_early += peer.expire_early(now - times.early);
-        if peer.take_given_up(now, &times, self.client.mtu().is_some()) {
+        if let Some(began_by) = peer.take_given_up(now, &times, self.client.mtu().is_some()) {
             for id in peer.streams() {
-                let waits =
-                    self.streams.get(&id).is_some_and(|stream| !stream.sending().is_settled());
-                if waits {
-                    self.give_up(now, id);
+                let stream = self.streams.get(&id);
+                match stream.filter(|stream| !stream.sending().is_settled()).map(Stream::since) {
+                    // It has as long as any other, though its node has not answered for longer.
+                    Some(since) if since > began_by => {
+                        if let Some(peer) = self.peers.get_mut(&address) {
+                            peer.fail_since(since);
+                        }
+                    }
+                    Some(_) => self.give_up(now, id),
+                    None => {}
                 }
             }
         }

@@ -237,6 +237,35 @@ fn a_node_that_does_not_answer_is_tried_again_later_and_given_up_at_last() {
 }
 
 #[test]
+fn a_stream_begun_late_waits_for_an_absent_node_as_long_as_any_other() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    let start = bench.now;
+    let mut later = None;
+    let mut ended = Vec::new();
+    while later.is_none() || bench.ends[0].core.stats().live > 0 {
+        bench.run();
+        while !bench.air.is_empty() {
+            bench.carry(0, Fate::Fails);
+        }
+        if later.is_none() && bench.now.since(start) > Duration::from_secs(800) {
+            later = Some(open(&mut bench, b"another"));
+            continue;
+        }
+        bench.now = bench.next_timeout().unwrap();
+        bench.run();
+        ended.extend(bench.events(0).into_iter().map(|event| (bench.now.since(start), event)));
+    }
+
+    let [(at_first, Event::Reset(one, _)), (at_last, Event::Reset(two, _))] = ended[..] else {
+        panic!("{ended:?}");
+    };
+    assert_eq!((one, Some(two)), (first, later));
+    assert!((900..1_100).contains(&at_first.as_secs()), "{at_first:?}");
+    assert!((1_700..1_950).contains(&at_last.as_secs()), "{at_last:?}");
+}
+
+#[test]
 fn what_the_far_client_lost_is_sent_again_when_it_is_back() {
     let mut bench = bench();
     let here = open(&mut bench, b"one ");
