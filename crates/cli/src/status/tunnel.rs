@@ -73,7 +73,7 @@ pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyho
     line(
         "for repair",
         match number("sources_sent") {
-            sent if sent < FEW => format!("{added} packets beside {sent}"),
+            sent if sent < FEW => format!("{added}, beside {sent} with data"),
             _ => format!("{} more than was sent", percent("redundancy")),
         },
     )?;
@@ -226,7 +226,7 @@ peer b: silent for 3.2 s
         print(&mut out, &tunnel, false).unwrap();
 
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains("for repair          47 packets beside 20\n"), "{out}");
+        assert!(out.contains("for repair          47, beside 20 with data\n"), "{out}");
         assert!(out.contains("may send            too little was sent to tell\n"), "{out}");
         assert!(out.contains("loss from it        nothing was sent yet\n"), "{out}");
         assert!(out.contains("round trip          not measured yet\n"), "{out}");

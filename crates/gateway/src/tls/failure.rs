@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
-use super::session::MAX_HELLO;
-
 /// How long a handshake may take, with a client or a target.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Octets of a hello at most; a browser's hello has some 2,000.
+pub const MAX_HELLO: usize = 16 << 10;
 
 /// Why a session could not be made, or broke. A failure names nobody, so it can be logged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

@@ -8,12 +8,10 @@ use rustls::pki_types::ServerName;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, Connection, ProtocolVersion};
 
-use super::failure::Failure;
+use super::failure::{Failure, MAX_HELLO};
 use super::names::AuthId;
 use super::server::Server;
 
-/// Octets of a hello at most; a browser's hello has some 2,000.
-pub const MAX_HELLO: usize = 16 << 10;
 /// Octets that may wait for transmission, besides the record in the making.
 const MAX_UNSENT: usize = 64 << 10;
 /// Unread plain octets beyond which no more input is taken; the library's own bound. Input taken below the
