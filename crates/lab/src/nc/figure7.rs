@@ -33,7 +33,7 @@ pub fn claims() -> [Claim; 5] {
             "with two sessions the tunnel's goodput hardly falls up to 15 % loss; above, the \
              gateway's TCP send buffer overflows and goodput falls",
             "section IV, figures 7 to 10",
-            || Experiment::new(Load::readings(2), judge_two),
+            || Experiment::new(Load::readings(2), draw_two),
         ),
         claim(
             "nc-three",
@@ -176,12 +176,17 @@ fn judge_two(runs: &Runs<Load>) -> Finding {
             Answer::any(overflows),
         ),
     ]);
-    let finding = finding(runs, "nc-two", &[2], runs.finding(&checks, listed(runs, 2)));
-    let (mut tables, mut figures) = (finding.tables, finding.figures);
+    let mut finding = finding(runs, "nc-two", &[2], runs.finding(&checks, listed(runs, 2)));
     let title = "Packets dropped because the tunnel's send buffer was full, %";
-    tables.push(readings(runs, 2, title, measure::OVERFLOWED, 100.0));
-    figures.extend(traces::figures());
-    Finding { tables, figures, ..finding }
+    finding.tables.push(readings(runs, 2, title, measure::OVERFLOWED, 100.0));
+    finding
+}
+
+/// The finding, with windows and buffers over time, which take runs of their own.
+fn draw_two(runs: &Runs<Load>) -> Finding {
+    let mut finding = judge_two(runs);
+    finding.figures.extend(traces::figures());
+    finding
 }
 
 /// The ratio of the tunnel's goodput to that of TCP/NC from end to end.

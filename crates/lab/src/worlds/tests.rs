@@ -52,7 +52,7 @@ fn long_flows_have_ten_bandwidth_delay_products() {
 #[test]
 fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
     let selection = |jobs| Selection {
-        family: 3,
+        family: 5,
         runs: 2,
         kind: Some(Kind::Jitter),
         index: None,
@@ -71,7 +71,7 @@ fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
     for row in &results.rows {
         let alone = Selection { kind: None, index: Some(row.world.index), ..selection(1) };
         assert_eq!(alone.indices(), [row.world.index]);
-        assert_eq!(World::draw(3, row.world.index), row.world);
+        assert_eq!(World::draw(5, row.world.index), row.world);
         assert!(row.world.kinds().contains(&Kind::Jitter));
     }
 }
