@@ -408,8 +408,9 @@ fn the_watchdog_hears_nothing_while_a_service_does_not_answer() {
     lock(&FAULTS).insert("second", Fault::Silence);
     let config = Arc::clone(&rig.supervisor.config);
     let busy = rig.supervisor.slots[1].running().unwrap().ask_reload(config);
-    assert!(beats_until(&mut rig, false, 3));
-    let was_silent = !beats_until(&mut rig, true, 20);
+    // It may still answer a question that came before the reload; the question after that waits behind the reload.
+    let heard_yet = (0..23).filter(|_| beats_until(&mut rig, true, 1)).count();
+    let was_silent = heard_yet <= 1;
     mend("second");
     let is_back = beats_until(&mut rig, true, 1_000);
 
