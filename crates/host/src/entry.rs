@@ -225,6 +225,23 @@ impl Entry {
         }
     }
 
+    /// The order that adds the route by which the kernel delivers packets to an address of a device, as the kernel itself
+    /// adds it with the address.
+    pub(crate) fn add_local(device: u32, to: IpAddr) -> Request {
+        let mut fixed = [0; FIXED];
+        fixed[0] = netlink::family(to);
+        fixed[1] = Prefix::host(to).bits();
+        fixed[4] = libc::RT_TABLE_LOCAL;
+        fixed[5] = libc::RTPROT_KERNEL;
+        fixed[6] = libc::RT_SCOPE_HOST;
+        fixed[7] = libc::RTN_LOCAL;
+        let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+        let request = Request::set(libc::RTM_NEWROUTE, flags, &fixed)
+            .with_address(libc::RTA_DST, to)
+            .with(libc::RTA_OIF, &device.to_ne_bytes());
+        if to.is_ipv4() { request.with_address(libc::RTA_PREFSRC, to) } else { request }
+    }
+
     /// The order that removes the entry; `None` if the entry goes with its device.
     pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
         match self {
@@ -420,6 +437,51 @@ impl Found {
     pub(crate) fn place(&self) -> Place {
         (self.to, self.table, self.metric)
     }
+}
+
+/// Those of a device's addresses to which the kernel delivers packets: their routes stand in the table `local`, or in
+/// another one if the device is part of a virtual routing table (VRF).
+///
+/// # Errors
+/// When the kernel does not answer.
+pub(crate) fn delivered(
+    netlink: &mut Kernel,
+    device: u32,
+    own: &BTreeSet<IpAddr>,
+) -> io::Result<BTreeSet<IpAddr>> {
+    let local = Table::of(libc::RT_TABLE_LOCAL.into());
+    let found = local_routes(netlink, device, Some(local))?;
+    let all = if own.is_subset(&found) { found } else { local_routes(netlink, device, None)? };
+    Ok(&all & own)
+}
+
+fn local_routes(
+    netlink: &mut Kernel,
+    device: u32,
+    table: Option<Table>,
+) -> io::Result<BTreeSet<IpAddr>> {
+    let mut all = BTreeSet::new();
+    for is_v6 in [false, true] {
+        let request = routes(is_v6, table, None).with(libc::RTA_OIF, &device.to_ne_bytes());
+        let found = netlink.dump(&request, |message, found| {
+            // Older kernels answer with all routes.
+            let is_its = |it: &Found| {
+                let is_host = it.to == Prefix::host(it.to.address());
+                it.kind == libc::RTN_LOCAL && it.device == Some(device) && is_host
+            };
+            found.extend(Found::parse(message).filter(is_its).map(|it| it.to.address()));
+        });
+        match found {
+            // Without IPv6, or without the device.
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP | libc::ENODEV)
+                ) => {}
+            found => all.extend(or_no_table(found)?),
+        }
+    }
+    Ok(all)
 }
 
 /// As `ip route` writes it.

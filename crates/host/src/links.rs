@@ -204,6 +204,31 @@ pub fn is_resolved(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
+/// Whether the kernel delivers packets to an address of an interface. If it does not answer, nothing is certain.
+#[must_use]
+pub fn is_delivered(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
+    crate::entry::delivered(netlink, index, &[address].into()).map_or(true, |all| !all.is_empty())
+}
+
+/// The neighbours whose Ethernet address somebody has given to the kernel for good: the number of the interface, the
+/// address there, and the Ethernet address.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn set_by_hand(netlink: &mut Kernel) -> io::Result<Vec<(u32, IpAddr, Mac)>> {
+    let request = Request::dump(libc::RTM_GETNEIGH, &[0; NEIGHBOUR_FIXED]);
+    netlink.dump(&request, |message, found| {
+        let neighbour = || {
+            let &[_, _, _, _, i0, i1, i2, i3, s0, s1, _, _] = message.fixed::<NEIGHBOUR_FIXED>()?;
+            let is_set = u16::from_ne_bytes([s0, s1]) & libc::NUD_PERMANENT != 0;
+            let address = netlink::address(message.attribute(NEIGHBOUR_FIXED, libc::NDA_DST)?)?;
+            let mac = message.attribute(NEIGHBOUR_FIXED, libc::NDA_LLADDR)?.try_into().ok()?;
+            is_set.then_some((u32::from_ne_bytes([i0, i1, i2, i3]), address, Mac(mac)))
+        };
+        found.extend(neighbour());
+    })
+}
+
 /// Whether the kernel asks, or has asked in vain, for the hardware address of a neighbour.
 #[must_use]
 pub fn is_sought(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {

@@ -1,7 +1,7 @@
 //! Listens to the kernel's notices of changes on the host: one subscription for all services of a process.
 //!
 //! ```text
-//!   kernel ── links, addresses, routes, rules, neighbours, settings, removals of traffic control and of nftables
+//!   kernel ── links, addresses, routes, rules, neighbours, settings, traffic control, nftables, policies of IPsec
 //!      │
 //!      ▼            ┌▶ addresses and reverse path filters as they are now, for everybody
 //!   Observer, a thread
@@ -28,6 +28,7 @@ use base::ip::Prefix;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::socket::SockProtocol;
 use tracing::{debug, warn};
 
 use crate::beside::{Beside, Wall};
@@ -55,6 +56,10 @@ const NETCONFA_IFINDEX: u16 = 1;
 const NETCONFA_RP_FILTER: u16 = 3;
 const NETCONFA_IFINDEX_ALL: i32 = -1;
 
+/// `NETLINK_XFRM`, which nix does not name, has the number of TCP.
+const IPSEC: SockProtocol = SockProtocol::Tcp;
+/// `XFRMNLGRP_POLICY` (`linux/xfrm.h`).
+const POLICIES: u32 = 4;
 /// All kinds of notices about traffic control.
 const TRAFFIC_CONTROL: RangeInclusive<u16> = libc::RTM_NEWQDISC..=libc::RTM_GETACTION;
 
@@ -67,7 +72,8 @@ pub enum Interest {
     HostAndTables,
     /// Links and neighbours; IPv4's addresses, routes and settings.
     Neighbourhood,
-    /// Whatever may be in the way of packets: links, addresses, routes, rules and settings, and all of nftables.
+    /// Whatever may be in the way of packets: links, addresses, routes, rules and settings, and all of nftables, of traffic
+    /// control and of IPsec's policies.
     Obstacles,
 }
 
@@ -134,6 +140,8 @@ struct Sockets {
     routes: Monitor,
     /// Absent without nftables in the kernel, or without the right to hear of it.
     tables: Option<Monitor>,
+    /// Of IPsec: absent likewise.
+    policies: Option<Monitor>,
 }
 
 impl Observer {
@@ -251,13 +259,14 @@ impl Drop for Observer {
 }
 
 impl Subscription {
-    /// Takes all waiting notices; returns whether nftables may have changed.
+    /// Takes all waiting notices; returns whether firewalls may have changed: nftables, traffic control or IPsec.
     pub fn skip(&mut self) -> bool {
-        let mut has_tables = false;
+        let mut has_walls = false;
         let is_lossy = self.read(usize::MAX, |message| {
-            has_tables |= nft::table_of(message).is_some();
+            let is_control = TRAFFIC_CONTROL.contains(&message.kind);
+            has_walls |= is_control || nft::table_of(message).is_some();
         });
-        has_tables || is_lossy
+        has_walls || is_lossy
     }
 
     /// Calls `each` with up to `most` waiting notices; returns whether any was lost.
@@ -310,14 +319,17 @@ impl Shared {
             PollFd::new(self.end.as_fd(), PollFlags::POLLIN),
             PollFd::new(sockets.routes.as_fd(), PollFlags::POLLIN),
         ];
-        fds.extend(sockets.tables.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+        // A socket that is absent is never ready.
+        let others = [&sockets.tables, &sockets.policies];
+        let others = others.map(|it| it.as_ref().map_or(self.end.as_fd(), AsFd::as_fd));
+        fds.extend(others.map(|it| PollFd::new(it, PollFlags::POLLIN)));
         match poll(&mut fds, PollTimeout::NONE) {
             Err(nix::errno::Errno::EINTR) => return Ok(false),
             polled => polled?,
         };
         let is_ready =
             |at: usize, fds: &[PollFd<'_>]| fds.get(at).and_then(PollFd::any).unwrap_or(false);
-        let (is_over, routes, tables) = (is_ready(0, &fds), is_ready(1, &fds), is_ready(2, &fds));
+        let [is_over, routes, tables, policies] = [0, 1, 2, 3].map(|at| is_ready(at, &fds));
         drop(fds);
         let mut notices = Vec::new();
         let mut is_lossy = false;
@@ -332,6 +344,10 @@ impl Shared {
                 }
             })?;
         }
+        let mut have_policies = false;
+        if let Some(changes) = sockets.policies.as_mut().filter(|_| policies) {
+            have_policies = changes.read_some(READS, |_| have_policies = true)? || have_policies;
+        }
         // The facts come first: a service that reads a notice must find them up to date.
         let mut facts = lock(&self.facts);
         notices.iter().for_each(|it| facts.take(Message::new(it.kind, &it.body)));
@@ -341,6 +357,14 @@ impl Shared {
         drop(beside);
         lock(&self.ways).known.clear();
         self.pass_on(&notices);
+        if have_policies {
+            // Numbers of these notices are also those of others.
+            self.each_queue(|queue| {
+                if queue.interest == Interest::Obstacles {
+                    queue.lose();
+                }
+            });
+        }
         if is_lossy {
             self.recover();
         }
@@ -378,7 +402,8 @@ impl Sockets {
     fn open() -> io::Result<Self> {
         let routes = Monitor::open()?;
         routes.store(STORED);
-        Ok(Self { routes, tables: nft::monitor().ok() })
+        let policies = Monitor::open_for(IPSEC, 1 << (POLICIES - 1)).ok();
+        Ok(Self { routes, tables: nft::monitor().ok(), policies })
     }
 }
 
@@ -489,7 +514,8 @@ impl Interest {
                 let is_control_gone = links::CONTROL_REMOVALS.contains(&message.kind);
                 !is_neighbour && !is_removal && (!is_control || is_control_gone)
             }
-            Self::HostAndTables | Self::Obstacles => !is_neighbour && !is_control,
+            Self::HostAndTables => !is_neighbour && !is_control,
+            Self::Obstacles => !is_neighbour,
             Self::Neighbourhood => match message.kind {
                 libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
                 libc::RTM_NEWRULE | libc::RTM_DELRULE => false,
@@ -583,7 +609,7 @@ mod tests {
         for (interest, expected) in [
             (Interest::Host, vec![all[0], all[2], control[1], control[2]]),
             (Interest::HostAndTables, vec![all[0], all[2], removal]),
-            (Interest::Obstacles, vec![all[0], all[2], removal, addition]),
+            (Interest::Obstacles, [&[all[0], all[2], removal, addition][..], &control].concat()),
             (Interest::Neighbourhood, vec![all[1], all[2]]),
         ] {
             let (queue, mut its) = queue(interest);
@@ -592,6 +618,11 @@ mod tests {
             let _ = its.read(usize::MAX, |message| heard.push(message.kind));
             assert_eq!(heard, expected, "{interest:?}");
         }
+    }
+
+    #[test]
+    fn the_part_of_the_kernel_for_ipsec_has_the_number_of_tcp() {
+        assert_eq!(IPSEC as i32, libc::NETLINK_XFRM);
     }
 
     #[test]

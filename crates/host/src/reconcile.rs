@@ -480,7 +480,14 @@ impl Reconciler {
         match message.kind {
             libc::RTM_DELRULE => is_gone() || self.has_priority_of(message),
             libc::RTM_NEWRULE => self.has_priority_of(message),
-            libc::RTM_DELROUTE => is_gone(),
+            libc::RTM_DELROUTE => {
+                // An address of ours is of no use without its route in the table `local`.
+                let is_local = |it: Found| {
+                    let is_its = it.device.is_some_and(|it| self.needs(it));
+                    it.kind == libc::RTN_LOCAL && is_its
+                };
+                is_gone() || Found::parse(message).is_some_and(is_local)
+            }
             // Somebody has changed a route of ours in place.
             libc::RTM_NEWROUTE => others::entry_of(self.owner, message).is_some_and(|it| {
                 it.device().is_some_and(|it| self.needs(it)) && !self.wanted.contains(&it)
@@ -706,7 +713,19 @@ impl Reconciler {
     ) -> io::Result<Observed> {
         let mut observed = Observed::default();
         for device in devices {
-            observed.devices.extend(entry::of_device(&mut self.netlink, device.device)?);
+            let mut states = entry::of_device(&mut self.netlink, device.device)?;
+            // An address is not there while nothing is delivered to it. On a device that is down, IPv6 delivers nothing.
+            if states.contains(&Entry::Device { device: device.device, is: DeviceState::Up }) {
+                let own = device.addresses.iter().map(Prefix::address).collect();
+                let delivered = entry::delivered(&mut self.netlink, device.device, &own)?;
+                states.retain(|entry| match entry {
+                    Entry::Device { is: DeviceState::Address(it), .. } => {
+                        !own.contains(&it.address()) || delivered.contains(&it.address())
+                    }
+                    _ => true,
+                });
+            }
+            observed.devices.extend(states);
         }
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         // Also the tables of networks that may be displaced later.
@@ -826,6 +845,14 @@ impl Reconciler {
             Err(error)
                 if error.raw_os_error() == Some(libc::EEXIST)
                     && matches!(entry, Entry::Rule { .. }) => {}
+            // Only the route of the address is gone.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EEXIST)
+                    && let Entry::Device { device, is: DeviceState::Address(own) } = entry =>
+            {
+                let request = Entry::add_local(device, own.address());
+                self.netlink.ask(&request, |_| {}).map_err(|error| Refused { entry, error })?;
+            }
             Err(error) => return Err(Refused { entry, error }),
             Ok(()) => {}
         }

@@ -14,6 +14,7 @@ use crate::netlink::{self, Kernel, Message, Request};
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTA_VIA: u16 = 18;
 const RTA_UID: u16 = 25;
+const RTA_NH_ID: u16 = 30;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
@@ -186,15 +187,22 @@ impl Routes {
     pub fn decided(&mut self, destination: IpAddr, packets: &Packets) -> io::Result<(NextHop, u8)> {
         let request = packets.request(destination, RTM_F_FIB_MATCH);
         let (mut next_hop, mut bits) = (NextHop::Nowhere, 0);
+        let mut is_untold = false;
         self.asked += 1;
         let answer = self.netlink.ask(&request, |message| {
             next_hop = parse(message, destination);
             bits = message.fixed::<FIXED>().map_or(0, |fixed| fixed[1]);
+            // With `nexthop_compat_mode` 0 the kernel does not say what a next hop object stands for.
+            is_untold =
+                next_hop == NextHop::Nowhere && message.attribute(FIXED, RTA_NH_ID).is_some();
         });
         match answer.as_ref().map_err(io::Error::raw_os_error) {
             // No route, `unreachable`, `prohibit` and `blackhole`.
             Err(Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::EINVAL)) => {}
             _ => answer?,
+        }
+        if is_untold {
+            next_hop = self.next_hop(destination, packets);
         }
         Ok((next_hop, bits))
     }
@@ -228,6 +236,18 @@ impl Routes {
     /// The next hop of this node's own packets to an address with a firewall mark.
     pub fn marked(&mut self, destination: IpAddr, mark: u32) -> NextHop {
         self.next_hop(destination, &Packets { mark, ..Packets::default() })
+    }
+
+    /// The address from which this node's own packets with a firewall mark go to another one, unless their program has
+    /// chosen.
+    pub fn source(&mut self, destination: IpAddr, mark: u32) -> Option<IpAddr> {
+        let request = Packets { mark, ..Packets::default() }.request(destination, 0);
+        let mut source = None;
+        self.asked += 1;
+        let answer = self.netlink.ask(&request, |message| {
+            source = message.attribute(FIXED, libc::RTA_PREFSRC).and_then(netlink::address);
+        });
+        answer.ok().and(source)
     }
 
     /// Octets of the longest packet for the first link towards an address, for packets with a firewall mark: the MTU

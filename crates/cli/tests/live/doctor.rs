@@ -525,9 +525,15 @@ fn what_is_not_judged_is_named_with_its_place() {
 
     for (harm, undo, expected) in [
         (
-            "nft add table netdev site; add chain netdev site in { type filter hook ingress device eth0 priority 0; policy drop; }",
+            "nft add table bridge site; add chain bridge site in { type filter hook input priority 0; policy drop; }",
+            "nft delete table bridge site",
+            "chain bridge site in drops packets, and is not judged here `nft list chain bridge site in` shows it",
+        ),
+        (
+            "nft add table netdev site; add chain netdev site in { type filter hook ingress device eth0 priority 0; }; \
+             add rule netdev site in meta length > 1400 drop",
             "nft delete table netdev site",
-            "chain netdev site in drops packets, and is not judged here `nft list chain netdev site in` shows it",
+            "in chain netdev site in may drop packets `nft list chain netdev site in` shows it",
         ),
         (
             "nft add table inet site; add chain inet site raw { type filter hook prerouting priority raw; }; \
@@ -543,9 +549,9 @@ fn what_is_not_judged_is_named_with_its_place() {
             "in chain inet site pre may change the mark by which sar leads packets to itself",
         ),
         (
-            "ip xfrm policy add src 192.0.2.1 dst 192.0.2.9 dir out action block",
+            "ip xfrm policy add src 192.0.2.1 dst 192.0.2.9 dir out tmpl proto esp mode transport",
             "ip xfrm policy flush",
-            "policies of IPsec encrypt or block packets that they select: src 192.0.2.1/32 dst 192.0.2.9/32",
+            "of IPsec may drop packets `ip xfrm policy` shows it",
         ),
     ] {
         match harm.strip_prefix("nft ") {

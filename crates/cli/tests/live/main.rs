@@ -23,6 +23,7 @@ mod logs;
 mod managers;
 mod manet;
 mod namespaces;
+mod obstacles;
 mod reroute;
 mod rights;
 mod routing;

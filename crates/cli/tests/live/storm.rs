@@ -566,7 +566,7 @@ pub const GRE: Service = Service {
     hidden: Some(protocol::ICMP),
 };
 
-const TUNNEL: Service = Service {
+pub const TUNNEL: Service = Service {
     name: "tunnel",
     device: "trackway-nc0",
     proto: "117",

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use base::ip::protocol;
+use base::ip::{Prefix, protocol};
 use host::Kernel;
 use host::fault::{CLASH, FIREWALL, REVERSE_PATH, SETTING};
+use host::links::LinkState;
 use host::numbers::Mark;
 use host::settings::Settings;
 use host::{links, timewait};
 
 use super::kinds::{PERHAPS, UNREAD};
+use super::unjudged::doubts;
 use super::{Findings, Needs, is_strict, unjudged};
 use crate::config::traffic::{Call, Listening, Neighbourly, Taking};
 use crate::firewalls::{
@@ -30,7 +32,7 @@ pub(crate) const MANGLE: i64 = -150;
 /// A name that no interface has, and no rule.
 const NOBODY: &str = "?";
 /// What a firewall's order is followed by.
-const KEEP: &str = "(and in the file that makes the chain)";
+const KEEP: &str = "(and in the file that makes it)";
 
 /// Examines all rules in nftables, including the rules of `iptables-nft`, and in legacy iptables.
 pub fn examine(findings: &mut Findings, needs: &Needs) {
@@ -39,7 +41,7 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
         findings.add(&UNREAD, what.clone(), remedy.clone());
     }
     examine_traffic(findings, needs, &firewalls);
-    for (what, remedy) in unjudged(&firewalls) {
+    for (what, remedy) in unjudged(&firewalls).into_iter().chain(doubts(&firewalls)) {
         findings.add(&PERHAPS, what, remedy);
     }
     let strict = needs.has_default(true) && is_strict();
@@ -102,7 +104,7 @@ impl Interfaces {
         let named = found.into_iter().filter_map(|it| Some((it, links::existing_name(it)?)));
         let named = named.filter(|(_, name)| name != LOOPBACK);
         let (uplinks, behind): (Vec<_>, Vec<_>) = named.partition(|(interface, name)| {
-            let is_way = needs.ways.values().any(|way| way == name);
+            let is_way = needs.ways.values().any(|way| way.interface == *name);
             is_way || routes.has_default(*interface, is_v4)
         });
         let chosen = if behind.is_empty() { uplinks } else { behind };
@@ -114,6 +116,8 @@ impl Interfaces {
 /// packet of the kind.
 fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &Interfaces) {
     judge_forwarded(findings, needs, firewalls, &interfaces.behind);
+    judge_networks(findings, needs, firewalls, &interfaces.behind);
+    judge_arp(findings, needs, firewalls, &interfaces.behind[0]);
     let interfaces = &interfaces.all[..];
     let mut told = Told::new();
     for listening in &needs.listening {
@@ -170,24 +174,37 @@ fn judge_forwarded(
             for (from, to) in BTreeSet::from([(device, other), (other, device)]) {
                 let Some((hook, culprit)) = flow.dropped(from, to) else { continue };
                 // Answers to this host itself come by the device as well.
-                let is_all = hook == Hook::Prerouting && from == device;
+                let is_all = matches!(hook, Hook::Ingress | Hook::Prerouting) && from == device
+                    || hook == Hook::Egress && to == device;
                 let its = by_chain.entry(culprit.chain.clone());
                 let (_, any, ways) = its.or_insert_with(|| (culprit, false, Vec::new()));
                 *any |= is_all;
                 ways.push((hook, from, to));
             }
-            for (chain, (culprit, is_all, ways)) in by_chain {
-                let orders = ways.iter().map(|(hook, from, to)| {
-                    let (in_nft, in_iptables) = match hook {
-                        Hook::Prerouting => (format!("iifname {from}"), format!("-i {from}")),
-                        Hook::Postrouting => (format!("oifname {to}"), format!("-o {to}")),
-                        Hook::Forward | Hook::Input | Hook::Output => {
-                            (format!("iifname {from} oifname {to}"), format!("-i {from} -o {to}"))
-                        }
-                    };
-                    chain.remedy(&in_nft, &in_iptables)
-                });
-                let orders = orders.collect::<Vec<_>>().join("; ");
+            for (culprit, is_all, ways) in by_chain.into_values() {
+                let orders: BTreeSet<_> = ways
+                    .iter()
+                    .map(|(hook, from, to)| {
+                        let (in_nft, in_iptables) = match hook {
+                            Hook::Ingress | Hook::Prerouting => {
+                                (format!("iifname {from}"), format!("-i {from}"))
+                            }
+                            Hook::Egress | Hook::Postrouting => {
+                                (format!("oifname {to}"), format!("-o {to}"))
+                            }
+                            Hook::ArpInput
+                            | Hook::ArpOutput
+                            | Hook::Forward
+                            | Hook::Input
+                            | Hook::Output => (
+                                format!("iifname {from} oifname {to}"),
+                                format!("-i {from} -o {to}"),
+                            ),
+                        };
+                        culprit.remedy(&in_nft, &in_iptables)
+                    })
+                    .collect();
+                let orders = orders.into_iter().collect::<Vec<_>>().join("; ");
                 let which = match &ways[..] {
                     [(_, from, to)] => format!("from {from} to {to}"),
                     _ => format!("between {device} and {other}"),
@@ -206,6 +223,142 @@ fn judge_forwarded(
                 }
             }
         }
+    }
+}
+
+/// Packets to and from networks behind devices, of this host and of others: only what is dropped beside the chains for all of IP, where an
+/// operator may mean to refuse them.
+fn judge_networks(
+    findings: &mut Findings,
+    needs: &Needs,
+    firewalls: &Firewalls,
+    behind: &[Vec<String>; 2],
+) {
+    let mut told = BTreeSet::new();
+    for (device, networks) in &needs.devices {
+        for network in networks.iter().take(TRIED) {
+            let hosts = ends(*network);
+            let of = |host: &IpAddr| Packet::unknown(host.is_ipv4());
+            let of_others = &behind[usize::from(network.address().is_ipv6())];
+            // What is forwarded, if all of it is dropped, from or to whichever other interface.
+            let through = |is_to: bool| {
+                let packets = of_others.iter().flat_map(|other| {
+                    hosts.iter().map(move |host| match is_to {
+                        true => Packet {
+                            destination: Some(*host),
+                            came_by: Some(other.clone()),
+                            leaves_by: Some(device.clone()),
+                            ..of(host)
+                        },
+                        false => Packet {
+                            source: Some(*host),
+                            came_by: Some(device.clone()),
+                            leaves_by: Some(other.clone()),
+                            ..of(host)
+                        },
+                    })
+                });
+                all_dropped(packets, |packet| dropped(firewalls, packet, Way::Through))
+            };
+            let to = hosts.iter().map(|host| Packet {
+                destination: Some(*host),
+                leaves_by: Some(device.clone()),
+                mark: Some(0),
+                ..of(host)
+            });
+            let from = hosts.iter().map(|host| Packet {
+                source: Some(*host),
+                came_by: Some(device.clone()),
+                ..of(host)
+            });
+            let out = all_dropped(to, |packet| dropped(firewalls, packet, Way::Out));
+            let came = all_dropped(from, |packet| dropped(firewalls, packet, Way::In));
+            for (culprit, way, is_of_others) in [
+                (out, "goes to", false),
+                (came, "comes from", false),
+                (through(true), "is forwarded to", true),
+                (through(false), "is forwarded from", true),
+            ] {
+                let Some(culprit) = culprit.filter(|it| it.is_beside()) else { continue };
+                let family = if network.address().is_ipv4() { "ip" } else { "ip6" };
+                let end = if way.ends_with("to") { "daddr" } else { "saddr" };
+                let order = culprit.remedy(&format!("{family} {end} {network}"), "");
+                if told.insert(order.clone()) {
+                    let what = format!("{culprit} drops what {way} {network} by {device}");
+                    let remedy = format!("{order} {KEEP}");
+                    if is_of_others {
+                        findings.add_of_others(&FIREWALL, what, remedy);
+                    } else {
+                        findings.add(&FIREWALL, what, remedy);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first and the last addresses of a network, or some of everything: what drops packets of all drops all.
+fn ends(network: Prefix) -> Vec<IpAddr> {
+    let mut all = probes(network);
+    if network.bits() > 0 {
+        let last = network.range().1;
+        let v6 = std::net::Ipv6Addr::from_bits(last);
+        let v4 = v6.to_ipv4_mapped().filter(|_| network.address().is_ipv4());
+        all.push(v4.map_or(v6.into(), IpAddr::from));
+    }
+    all
+}
+
+/// Messages of ARP, without which neighbours on the ways of services and in the MANET are not found; `behind` are the
+/// interfaces to other hosts.
+fn judge_arp(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, behind: &[String]) {
+    let Ok(mut kernel) = Kernel::open() else { return };
+    let of_calls = needs.ways.values().map(|way| (&way.interface, way.next_hop));
+    let of_calls = of_calls.filter(|(_, next_hop)| next_hop.is_some_and(|it| it.is_ipv4()));
+    let radios = needs.radios.iter().map(|name| (name, None));
+    let behind = behind.iter().map(|name| (name, None));
+    let mut told = BTreeSet::new();
+    let grave: Vec<_> = of_calls.chain(radios).map(|it| (it, false)).collect();
+    for ((name, next_hop), is_of_others) in grave.into_iter().chain(behind.map(|it| (it, true))) {
+        let Ok(Some(state)) = LinkState::read(&mut kernel, name) else { continue };
+        let is_known = next_hop.is_some_and(|it| links::is_resolved(&mut kernel, state.index, it));
+        // Devices such as ours have no hardware addresses.
+        if state.mac.is_none() || state.is_mute || is_known || needs.devices.contains_key(name) {
+            continue;
+        }
+        let message = |is_request| Packet { arp: Some(is_request), ..Packet::unknown(true) };
+        for is_request in [true, false] {
+            let (came, leaves) = (Some(name.clone()), Some(name.clone()));
+            // Whom we ask is the target of a request, and the sender of its answer.
+            let came = Packet { came_by: came, source: next_hop, ..message(is_request) };
+            let leaves = Packet { leaves_by: leaves, destination: next_hop, ..message(is_request) };
+            for (packet, way, word) in
+                [(&came, Way::ArpIn, "iifname"), (&leaves, Way::ArpOut, "oifname")]
+            {
+                let Some(culprit) = dropped(firewalls, packet, way) else { continue };
+                let order = culprit.remedy(&in_arp(&culprit, word, name), "");
+                if !told.insert(order.clone()) {
+                    continue;
+                }
+                let what = format!(
+                    "{culprit} drops messages of ARP at {name}: neighbours are not found, or do not find this host"
+                );
+                let remedy = format!("{order} {KEEP}");
+                if is_of_others {
+                    findings.add_of_others(&FIREWALL, what, remedy);
+                } else {
+                    findings.add(&FIREWALL, what, remedy);
+                }
+            }
+        }
+    }
+}
+
+/// Words of an order for messages of ARP at an interface.
+fn in_arp(culprit: &Culprit, word: &str, name: &str) -> String {
+    match culprit.is_of_arp() {
+        true => format!("{word} {name}"),
+        false => "meta protocol arp".to_owned(),
     }
 }
 
@@ -269,7 +422,7 @@ fn judge_listening(
     }
     let (port, name) = (at.port(), transport(protocol));
     let order =
-        culprit.chain.remedy(&format!("{name} dport {port}"), &format!("-p {name} --dport {port}"));
+        culprit.remedy(&format!("{name} dport {port}"), &format!("-p {name} --dport {port}"));
     let what = format!(
         "{culprit} drops what comes to {} port {port}: peers cannot call {service} there",
         name.to_uppercase()
@@ -304,7 +457,7 @@ fn judge_neighbourly(findings: &mut Findings, neighbourly: &Neighbourly, firewal
         [(&from, Way::In, "from", "iifname", "-i"), (&to, Way::Out, "to", "oifname", "-o")]
     {
         if let Some(culprit) = dropped(firewalls, packet, way) {
-            let order = culprit.chain.remedy(
+            let order = culprit.remedy(
                 &format!("{in_nft} {interface} udp dport {port}"),
                 &format!("{in_iptables} {interface} -p udp --dport {port}"),
             );
@@ -352,9 +505,11 @@ fn judge_taking(
         for (group, port) in
             groups.iter().flat_map(|group| ports.iter().map(move |it| (group, *it)))
         {
-            for (hook, its_mark, order) in
-                [(Hook::Prerouting, None, &first), (Hook::Input, Some(*mark), &led)]
-            {
+            for (hook, its_mark, order) in [
+                (Hook::Ingress, None, &first),
+                (Hook::Prerouting, None, &first),
+                (Hook::Input, Some(*mark), &led),
+            ] {
                 let packets =
                     group.iter().map(|name| Packet { mark: its_mark, ..packet(name, port) });
                 let is_dropped = |packet: &Packet| match firewalls.judge(packet, hook) {
@@ -364,7 +519,7 @@ fn judge_taking(
                 if let Some(culprit) = all_dropped(packets, is_dropped)
                     && found.insert(culprit.to_string())
                 {
-                    let order = culprit.chain.remedy(&order.0, &order.1);
+                    let order = culprit.remedy(&order.0, &order.1);
                     findings.add(
                         &FIREWALL,
                         format!("{culprit} drops what {service} takes on its way to {network}: it comes to this host itself"),
@@ -397,7 +552,9 @@ fn judge_call(
 ) {
     let Call { whom, peer, protocol, to, port, mark } = call;
     let is_v4 = to.is_none_or(|to| to.is_ipv4());
-    let interface = to.and_then(|to| needs.ways.get(&(to, *mark))).cloned();
+    let way = to.and_then(|to| needs.ways.get(&(to, *mark)));
+    let interface = way.map(|way| way.interface.clone());
+    let own = way.and_then(|way| way.source);
     let place = match (to, port) {
         (Some(to), Some(port)) => format!(" at {}", SocketAddr::new(*to, *port)),
         (Some(to), None) => format!(" at {to}"),
@@ -418,7 +575,7 @@ fn judge_call(
         }
     };
     let mut tell = |what: String, culprit: &Culprit, (in_nft, in_iptables): (String, String)| {
-        let remedy = format!("{} {KEEP}", culprit.chain.remedy(&in_nft, &in_iptables));
+        let remedy = format!("{} {KEEP}", culprit.remedy(&in_nft, &in_iptables));
         match peer {
             Some(peer) => findings.add_of_peer(&FIREWALL, peer, what, remedy),
             None => findings.add(&FIREWALL, what, remedy),
@@ -426,6 +583,7 @@ fn judge_call(
     };
     let sent = Packet {
         protocol: Some(*protocol),
+        source: own,
         destination: *to,
         destination_port: *port,
         came_by: Some(String::new()),
@@ -444,6 +602,7 @@ fn judge_call(
     let answer = Packet {
         protocol: Some(*protocol),
         source: *to,
+        destination: own,
         source_port: *port,
         came_by: interface,
         // Without ports, either end may begin.
@@ -455,8 +614,9 @@ fn judge_call(
         && !told.contains(&(*protocol, culprit.chain.clone()))
     {
         // One order lets answers of all by TCP pass.
-        let order = if is_tcp { of_answers() } else { words("saddr", 's') };
-        told.extend(is_tcp.then(|| (*protocol, culprit.chain.clone())));
+        let is_of_all = is_tcp && !culprit.is_stateless();
+        let order = if is_of_all { of_answers() } else { words("saddr", 's') };
+        told.extend(is_of_all.then(|| (*protocol, culprit.chain.clone())));
         tell(format!("{culprit} drops what {whom}{place} sends to this host"), &culprit, order);
     }
     if *mark != 0
@@ -507,8 +667,11 @@ fn judge_answers(
         if let Some(culprit) = all_dropped(leaving, |it| dropped(firewalls, it, Way::Out))
             && told.insert(culprit.chain.clone())
         {
-            let (in_nft, in_iptables) = of_answers();
-            let order = culprit.chain.remedy(&in_nft, &in_iptables);
+            let (in_nft, in_iptables) = match culprit.is_stateless() {
+                true => ("meta l4proto tcp".to_owned(), String::new()),
+                false => of_answers(),
+            };
+            let order = culprit.remedy(&in_nft, &in_iptables);
             findings.add(
                 &FIREWALL,
                 format!("{culprit} drops what {service} answers to those who call it"),

@@ -7,6 +7,7 @@
 
 mod firewall;
 mod kinds;
+mod neighbours;
 mod overrulers;
 mod rounds;
 mod unjudged;
@@ -44,6 +45,7 @@ pub(crate) use rounds::Rounds;
 pub(crate) use unjudged::list as unjudged;
 
 use kinds::{CLOCK, DNS, MANAGER, NFT, PERHAPS, PORT, RIGHTS, RUNNING, TUN};
+use neighbours::{Lost, misled};
 
 /// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -83,8 +85,17 @@ struct Needs {
     takings: Vec<Taking>,
     /// What services say to neighbours.
     neighbourly: Vec<Neighbourly>,
-    /// The interfaces by which calls leave, by address and mark.
-    ways: BTreeMap<(IpAddr, u32), String>,
+    /// How calls leave, by address and mark.
+    ways: BTreeMap<(IpAddr, u32), Way>,
+}
+
+/// How packets to an address leave this host.
+struct Way {
+    interface: String,
+    /// The neighbour that has them first; none on this host itself.
+    next_hop: Option<IpAddr>,
+    /// The address that they come from, unless their service has another.
+    source: Option<IpAddr>,
 }
 
 /// Examines the host for a configuration; the gravest findings come first.
@@ -130,7 +141,7 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
-    findings.ways(&needs, &BTreeSet::new());
+    findings.ways(&needs, &Lost { misled: misled(config), ..Lost::default() });
     overrulers::examine(&mut findings, &needs, is_running);
     findings.versions(config);
     findings.names(&needs);
@@ -167,25 +178,8 @@ pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
     faults.into_iter().flatten().filter_map(finding).collect()
 }
 
-/// A router: the number of the interface, and the address there.
-type Router = (u32, IpAddr);
-
-/// Routers on the way to whom services call for whose hardware address the kernel asks now.
-fn sought_routers(config: &Config) -> BTreeSet<Router> {
-    let (Ok(mut routes), Ok(mut kernel)) = (Routes::open(), Kernel::open()) else {
-        return BTreeSet::new();
-    };
-    let mut router = |call: &Call| match routes.marked(call.to?, call.mark) {
-        NextHop::Neighbour { interface, address } if Some(address) != call.to => {
-            links::is_sought(&mut kernel, interface, address).then_some((interface, address))
-        }
-        _ => None,
-    };
-    config.calls().iter().filter_map(&mut router).collect()
-}
-
 /// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.
-fn look(config: &Config, firewalls: &Firewalls, silent: &BTreeSet<Router>) -> Vec<Finding> {
+fn look(config: &Config, firewalls: &Firewalls, lost: &Lost) -> Vec<Finding> {
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     findings.forwarding(&needs);
@@ -194,7 +188,7 @@ fn look(config: &Config, firewalls: &Firewalls, silent: &BTreeSet<Router>) -> Ve
     // Of interfaces of the MANET, the services tell.
     findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
-    findings.ways(&needs, silent);
+    findings.ways(&needs, lost);
     overrulers::examine(&mut findings, &needs, true);
     // A doubt is no fault.
     findings.0.retain(|it| it.kind != &PERHAPS);
@@ -534,11 +528,19 @@ impl Findings {
         }
     }
 
-    /// The routes to peers, and the interfaces that they lead to; `silent` are routers that do not answer.
-    fn ways(&mut self, needs: &Needs, silent: &BTreeSet<Router>) {
+    /// The routes to peers, the interfaces that they lead to, and the neighbours.
+    fn ways(&mut self, needs: &Needs, lost: &Lost) {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut kernel) = Kernel::open() else { return };
         let (mut seen, mut mute) = (BTreeSet::new(), BTreeSet::new());
+        for ((interface, address), (set, answers)) in &lost.misled {
+            let name = links::name(*interface);
+            self.add(
+                &NO_ROUTE,
+                format!("the hardware address of {address} on {name} is set by hand to {set}, but {answers} answers for it"),
+                format!("ip neigh delete {address} dev {name}"),
+            );
+        }
         for Call { whom, peer, to, mark, .. } in &needs.calls {
             let Some(address) = *to else { continue };
             let marked = if *mark == 0 { String::new() } else { format!(" mark {mark:#x}") };
@@ -584,7 +586,10 @@ impl Findings {
                         );
                     }
                     let asks = state.as_ref().is_some_and(|it| !it.is_mute);
-                    if asks && links::is_resolved(&mut kernel, interface, next_hop) {
+                    if asks
+                        && !lost.misled.contains_key(&(interface, next_hop))
+                        && links::is_resolved(&mut kernel, interface, next_hop)
+                    {
                         add(
                             &PERHAPS,
                             format!(
@@ -597,7 +602,7 @@ impl Findings {
                             ),
                         );
                     }
-                    if silent.contains(&(interface, next_hop)) {
+                    if lost.silent.contains(&(interface, next_hop)) {
                         add(
                             &NO_ROUTE,
                             format!(
@@ -719,17 +724,18 @@ impl Findings {
     }
 }
 
-/// The interfaces by which calls leave, as far as routes lead there.
-fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), String> {
+/// How calls leave, as far as routes lead there.
+fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), Way> {
     let Ok(mut routes) = Routes::open() else { return BTreeMap::new() };
     let mut way = |call: &Call| {
         let to = call.to?;
-        let name = match routes.marked(to, call.mark) {
-            NextHop::Here => "lo".to_owned(),
-            NextHop::Neighbour { interface, .. } => links::name(interface),
+        let (interface, next_hop) = match routes.marked(to, call.mark) {
+            NextHop::Here => ("lo".to_owned(), None),
+            NextHop::Neighbour { interface, address } => (links::name(interface), Some(address)),
             NextHop::Nowhere => return None,
         };
-        Some(((to, call.mark), name))
+        let source = routes.source(to, call.mark);
+        Some(((to, call.mark), Way { interface, next_hop, source }))
     };
     calls.iter().filter_map(&mut way).collect()
 }

@@ -4,11 +4,12 @@
 //! The kernel is asked for this host's own packets, and for one packet of those that each rule of others chooses; rules
 //! by mark are not tried, because who marks packets means it.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::Prefix;
 use host::Kernel;
-use host::fault::{COVERED, OVERRULED};
+use host::fault::{COVERED, NO_ROUTE, OVERRULED};
 use host::links::{self, LinkState};
 use host::nft::listed;
 use host::others::{Chosen, others_rules};
@@ -92,10 +93,35 @@ fn has_device(name: &str) -> bool {
 /// is gone.
 fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, routes: &mut Routes) {
     // The table has no IPv6 addresses of interfaces that are down.
-    let names = needs.devices.keys().map(String::as_str).chain(["lo"]);
-    let states = names.filter_map(|name| LinkState::read(kernel, name).ok().flatten());
-    let running = states.filter(|state| state.is_running);
-    let own: Vec<IpAddr> = running.flat_map(|state| state.addresses).collect();
+    let ways = needs.ways.values().map(|way| &way.interface[..]);
+    let names = needs.devices.keys().chain(&needs.radios).map(String::as_str);
+    let names: BTreeSet<_> = names.chain(ways).chain(["lo"]).collect();
+    let mut own: Vec<IpAddr> = Vec::new();
+    for name in names {
+        let Ok(Some(state)) = LinkState::read(kernel, name) else { continue };
+        for address in state.addresses.iter().filter(|_| state.is_running) {
+            // Others may still look whether anybody has this IPv6 address.
+            let is_new = address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name);
+            if is_new || links::is_delivered(kernel, state.index, *address) {
+                own.push(*address);
+                continue;
+            }
+            let ip = if address.is_ipv4() { "ip" } else { "ip -6" };
+            let more = if address.is_ipv4() {
+                format!(" scope host src {address}")
+            } else {
+                String::new()
+            };
+            findings.add(
+                &NO_ROUTE,
+                format!(
+                    "packets to {address}, an address of this host on {name}, are not delivered to it: somebody has deleted \
+                     its route in the table local"
+                ),
+                format!("{ip} route add local {address} dev {name} table local proto kernel{more}"),
+            );
+        }
+    }
     for (is_v6, ip) in [(false, "ip"), (true, "ip -6")] {
         let mut its = own.iter().filter(|it| it.is_ipv6() == is_v6);
         let is_taken = |to: &&IpAddr| routes.marked(**to, 0) != NextHop::Here;

@@ -22,7 +22,8 @@ use host::observer::{Interest, Observer, Subscription};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{Finding, full_connections, look, sought_routers};
+use super::neighbours::{self, Lost};
+use super::{Finding, full_connections, look};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
 
@@ -69,8 +70,8 @@ impl Rounds {
         let is_over = AtomicBool::new(false);
         let shared = Arc::new(Shared { config, found, read, wake, is_over });
         let its = Arc::clone(&shared);
-        spawn(first).context("cannot start a thread")?;
-        spawn(move || its.work(changes)).context("cannot start a thread")?;
+        spawn("doctor-start", first).context("cannot start a thread")?;
+        spawn("doctor", move || its.work(changes)).context("cannot start a thread")?;
         Ok(Self(shared))
     }
 
@@ -110,7 +111,7 @@ impl Shared {
         let mut known = Arc::clone(&lock(&self.config));
         let mut early = Early::default();
         let mut is_stale = true;
-        let (mut sought, mut silent) = (BTreeSet::new(), BTreeSet::new());
+        let (mut sought, mut lost) = (BTreeSet::new(), Lost::default());
         let mut is_full = false;
         while !self.is_over.load(Ordering::Relaxed) {
             if let Some(read) = lock(&self.read).take() {
@@ -118,7 +119,7 @@ impl Shared {
                 // What cannot be read now has hardly changed.
                 if firewalls.as_ref().is_none_or(|it| read.unread().len() <= it.unread().len()) {
                     if firewalls.is_none() {
-                        early.take_firewalls(look(&known, &read, &silent));
+                        early.take_firewalls(look(&known, &read, &lost));
                     }
                     firewalls = Some(read);
                 } else {
@@ -131,17 +132,17 @@ impl Shared {
                     *lock(&its.read) = Some(Firewalls::read());
                     its.wake();
                 };
-                is_stale = spawn(read).is_err();
+                is_stale = spawn("firewalls", read).is_err();
                 read_from = is_stale.then(|| Instant::now() + APART);
             }
             let none = Firewalls::default();
             let firewalls = firewalls.as_ref().unwrap_or(&none);
             let config = Arc::clone(&lock(&self.config));
             if !Arc::ptr_eq(&known, &config) {
-                early.take_over(look(&config, firewalls, &silent), &lock(&self.found));
+                early.take_over(look(&config, firewalls, &lost), &lock(&self.found));
                 known = Arc::clone(&config);
             }
-            *lock(&self.found) = early.without(look(&config, firewalls, &silent));
+            *lock(&self.found) = early.without(look(&config, firewalls, &lost));
             loop {
                 let is_due = read_from.filter(|_| is_stale);
                 let at_most = is_due.map(|from| from.saturating_duration_since(Instant::now()));
@@ -150,12 +151,13 @@ impl Shared {
                     break;
                 }
                 // A router that answers does so between two questions.
-                let now = sought_routers(&config);
-                let both = &sought & &now;
+                let now = neighbours::sought_routers(&config);
+                let silent = &sought & &now;
                 sought = now;
+                let found = Lost { silent, misled: neighbours::misled(&config) };
                 let was_full = mem::replace(&mut is_full, full_connections().is_some());
-                if both != silent || is_full != was_full {
-                    silent = both;
+                if found != lost || is_full != was_full {
+                    lost = found;
                     break;
                 }
             }
@@ -177,8 +179,8 @@ impl Shared {
     }
 }
 
-fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name("doctor".to_owned()).spawn(work).map(drop)
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 impl Early {

@@ -26,50 +26,24 @@ pub(crate) fn list(firewalls: &Firewalls) -> Vec<(String, String)> {
             "let packets of services be tracked, or pass the second rule".to_owned(),
         ));
     }
-    all.extend(policies(&said("ip", &["xfrm", "policy"])));
     all.extend(programs(&said("ip", &["-o", "link", "show"])));
-    for (device, side) in filtered(&said("tc", &["qdisc", "show"])) {
-        let words = ["filter", "show", "dev", &device, side];
-        if drops(&said("tc", &words)) {
-            all.push((
-                format!("a filter of traffic control at the {side} of {device} may drop packets"),
-                format!("`tc {}` shows it", words.join(" ")),
-            ));
-        }
-    }
     all
+}
+
+/// Possible droppers of some packets, which only a flow decides, each with a command to show it.
+pub(super) fn doubts(firewalls: &Firewalls) -> Vec<(String, String)> {
+    let all = firewalls.doubts().into_iter().take(MOST);
+    all.map(|culprit| {
+        let shows = culprit.shown_by();
+        (format!("{culprit} may drop packets"), format!("`{shows}` shows it"))
+    })
+    .collect()
 }
 
 /// What a program says; nothing where it is missing or refuses.
 fn said(program: &str, arguments: &[&str]) -> String {
     let answer = ask(program, arguments, "").and_then(|answer| answer.success());
     answer.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default()
-}
-
-/// Policies of IPsec, by the output of `ip xfrm policy`: each begins with its selector, and the other lines are indented.
-/// Policies of sockets, which `ip` lists too, concern their own sockets alone.
-fn policies(said: &str) -> Option<(String, String)> {
-    let mut selectors = Vec::new();
-    let mut lines = said.lines().peekable();
-    while let Some(line) = lines.next() {
-        let is_of_socket =
-            lines.peek().is_some_and(|next| next.trim_start().starts_with("socket "));
-        if line.starts_with("src ") && !is_of_socket {
-            selectors.push(line.trim());
-        }
-    }
-    selectors.dedup();
-    let more = if selectors.len() > MOST { ", …" } else { "" };
-    selectors.truncate(MOST);
-    (!selectors.is_empty()).then(|| {
-        (
-            format!(
-                "policies of IPsec encrypt or block packets that they select: {}{more}",
-                selectors.join(", ")
-            ),
-            "`ip xfrm policy` shows them".to_owned(),
-        )
-    })
 }
 
 /// Interfaces with an XDP program, by the output of `ip -o link show`.
@@ -87,44 +61,9 @@ fn programs(said: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Interfaces that are not ours and can have filters, and the sides, by the output of `tc qdisc show`.
-fn filtered(said: &str) -> Vec<(String, &'static str)> {
-    let mut all = Vec::new();
-    for line in said.lines() {
-        let mut words = line.split_whitespace();
-        let kind = words.nth(1);
-        let Some(device) = words.skip_while(|word| *word != "dev").nth(1) else { continue };
-        let sides: &[_] = match kind {
-            Some("clsact") => &["ingress", "egress"],
-            Some("ingress") => &["ingress"],
-            _ => continue,
-        };
-        if !device.starts_with("trackway") {
-            all.extend(sides.iter().map(|side| (device.to_owned(), *side)));
-        }
-    }
-    all.truncate(2 * MOST);
-    all
-}
-
-/// Whether filters may drop packets, by the output of `tc filter show`: programs decide for themselves.
-fn drops(said: &str) -> bool {
-    said.contains("action drop") || said.contains(" bpf ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn policies_of_ipsec_are_named_by_their_selectors() {
-        let said = "src 10.1.0.0/16 dst 10.2.0.0/16 \n\tdir out action block priority 0 \n\
-                    src 0.0.0.0/0 dst 0.0.0.0/0 \n\tsocket in priority 0 ptype main \n";
-
-        let (what, _) = policies(said).unwrap();
-        assert!(what.ends_with(": src 10.1.0.0/16 dst 10.2.0.0/16"), "{what}");
-        assert_eq!(policies(""), None);
-    }
 
     #[test]
     fn programs_of_interfaces_are_named() {
@@ -133,17 +72,5 @@ mod tests {
 
         let named: Vec<_> = programs(said).into_iter().map(|(_, how)| how).collect();
         assert_eq!(named, ["`ip link show eth0` shows it"]);
-    }
-
-    #[test]
-    fn filters_that_drop_are_told_from_others() {
-        let said = "qdisc noqueue 0: dev lo root refcnt 2 \nqdisc clsact ffff: dev eth0 parent ffff:fff1 \n\
-                    qdisc ingress ffff: dev eth1 parent ffff:fff1 ---------------- \n\
-                    qdisc clsact ffff: dev trackway0 parent ffff:fff1 \n";
-
-        let expected = [("eth0", "ingress"), ("eth0", "egress"), ("eth1", "ingress")];
-        assert_eq!(filtered(said), expected.map(|(name, side)| (name.to_owned(), side)));
-        assert!(drops("filter protocol ip u32\n\taction order 1: gact action drop\n"));
-        assert!(!drops("filter protocol ip u32\n\taction order 1: gact action pass\n"));
     }
 }

@@ -158,7 +158,7 @@ impl Question {
                 Fate::Dropped(culprit) => {
                     let (from, to) = (self.source, self.destination);
                     let ip = if from.is_ipv4() { "ip" } else { "ip6" };
-                    let remedy = culprit.chain.remedy(
+                    let remedy = culprit.remedy(
                         &format!("{ip} saddr {from} {ip} daddr {to}"),
                         &format!("-s {from} -d {to}"),
                     );

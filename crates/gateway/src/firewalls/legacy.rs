@@ -104,7 +104,10 @@ fn add(to: &mut Firewalls, saved: &str, program: &'static str, is_v4: bool) {
             let drops = policy == "DROP";
             let base = hook.map(|hook| Base { hook, priority: *priority, drops });
             let versions = [is_v4, !is_v4];
-            to.chains.insert(name(chain), Chain { base, versions, rules: Vec::new() });
+            to.chains.insert(
+                name(chain),
+                Chain { base, versions, devices: Vec::new(), rules: Vec::new() },
+            );
         } else if let Some(rule) = line.strip_prefix("-A ") {
             let words = words(rule);
             let Some((chain, rest)) = words.split_first() else { continue };
@@ -324,7 +327,7 @@ mod tests {
         let Fate::Dropped(culprit) = all.judge(&call(51_900), Hook::Input) else { panic!() };
         assert_eq!(culprit.to_string(), "rule 1 of chain filter INPUT of iptables-legacy");
         assert_eq!(
-            culprit.chain.remedy("udp dport 51900", "-p udp --dport 51900"),
+            culprit.remedy("udp dport 51900", "-p udp --dport 51900"),
             "iptables-legacy -t filter -I INPUT -p udp --dport 51900 -j ACCEPT"
         );
         assert_eq!(all.judge(&call(51_901), Hook::Input), Fate::Passes);

@@ -1,12 +1,16 @@
 //! Reads the host's firewalls, and judges the fate of a packet.
 //!
 //! ```text
-//!   nft -j list table …  ─▶ nft    ─┐   iptables-nft-save completes what nft cannot say of them
-//!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
+//!   nft -j list table …  ─▶ nft     ─┐   iptables-nft-save completes what nft cannot say of them
+//!   iptables-legacy-save ─▶ legacy  ─┤
+//!   ip xfrm policy       ─▶ ipsec   ─┼▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
+//!   tc filter, tc qdisc  ─▶ control ─┘
 //! ```
 //! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
 //! packet, both outcomes are followed. Our own tables are passed over.
 
+mod control;
+mod ipsec;
 mod legacy;
 mod nft;
 mod tool;
@@ -51,11 +55,18 @@ pub struct ChainName {
 /// Where the kernel asks a chain.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Hook {
+    /// At an interface, before anything else sees the packet.
+    Ingress,
     Prerouting,
     Input,
     Forward,
     Output,
     Postrouting,
+    /// At an interface, behind everything else.
+    Egress,
+    /// For requests and answers of ARP alone.
+    ArpInput,
+    ArpOutput,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,6 +75,8 @@ struct Chain {
     base: Option<Base>,
     /// Whether the chain sees packets of IPv4, and of IPv6.
     versions: [bool; 2],
+    /// At ingress and egress: the interfaces.
+    devices: Vec<String>,
     rules: Vec<Rule>,
 }
 
@@ -122,6 +135,8 @@ enum Asks {
     From(Vec<Range>),
     To(Vec<Range>),
     Version(bool),
+    /// For ARP; with a value, for its requests alone, or for other messages.
+    Arp(Option<bool>),
     Protocols(Vec<u8>),
     FromPort(Vec<(u16, u16)>),
     ToPort(Vec<(u16, u16)>),
@@ -165,6 +180,8 @@ pub enum Connection {
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub(crate) is_v4: bool,
+    /// Whether it is a request, if it is no packet of IP, but a message of ARP.
+    pub(crate) arp: Option<bool>,
     pub(crate) protocol: Option<u8>,
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: Option<IpAddr>,
@@ -184,6 +201,7 @@ impl Packet {
     pub fn unknown(is_v4: bool) -> Self {
         Self {
             is_v4,
+            arp: None,
             protocol: None,
             source: None,
             destination: None,
@@ -251,6 +269,8 @@ impl Firewalls {
         }
         legacy::complete(&mut all);
         legacy::read(&mut all);
+        ipsec::read(&mut all);
+        control::read(&mut all);
         all
     }
 
@@ -292,7 +312,15 @@ impl Firewalls {
                 .success()
                 .and_then(|said| serde_json::from_slice(&said).map_err(|why| why.to_string()));
             match read {
-                Ok(ruleset) => nft::add(self, &ruleset, false),
+                Ok(mut ruleset) => {
+                    if nft::lacks_devices(&ruleset)
+                        && let Ok(said) = ask("nft", &["list", "table", family, name], "")
+                            .and_then(|answer| answer.success())
+                    {
+                        nft::add_devices(&mut ruleset, &String::from_utf8_lossy(&said));
+                    }
+                    nft::add(self, &ruleset, false);
+                }
                 Err(why) => self.unread.push(unread(why)),
             }
         }
@@ -363,6 +391,21 @@ impl Firewalls {
         &self.unjudged
     }
 
+    /// Rules beside the chains for all of IP that may drop packets, by what is not understood or not known.
+    pub fn doubts(&self) -> Vec<Culprit> {
+        let doubts = |rule: &&Rule| match rule.verdict {
+            Some(Verdict::Any) => true,
+            Some(Verdict::Drop) => rule.has_unknown(),
+            _ => false,
+        };
+        let all = self.chains.iter().flat_map(|(name, chain)| {
+            let rules = chain.rules.iter().filter(doubts);
+            rules
+                .map(|rule| Culprit { chain: name.clone(), rule: Some((name.clone(), rule.place)) })
+        });
+        all.filter(Culprit::is_beside).collect()
+    }
+
     /// A rule that keeps packets from connection tracking, if there is a rule that drops what is not tracked.
     pub fn drops_untracked(&self) -> Option<(Culprit, Culprit)> {
         let find = |is_it: &dyn Fn(&Rule) -> bool| {
@@ -394,9 +437,12 @@ impl Firewalls {
     /// How a packet may leave each chain at a hook, in the kernel's order.
     fn pass(&self, packet: &Packet, hook: Hook) -> Vec<(Base, &ChainName, Ends)> {
         let version = usize::from(!packet.is_v4);
+        let device = if hook == Hook::Ingress { &packet.came_by } else { &packet.leaves_by };
         let asked = self.chains.iter().filter_map(|(name, chain)| {
             let base = chain.base.filter(|base| base.hook == hook && chain.versions[version])?;
-            Some((base, name, chain))
+            let is_there = !matches!(hook, Hook::Ingress | Hook::Egress)
+                || device.as_ref().is_some_and(|it| chain.devices.contains(it));
+            is_there.then_some((base, name, chain))
         });
         let mut asked: Vec<_> = asked.collect();
         asked.sort_by_key(|(base, name, _)| (base.priority, *name));
@@ -559,7 +605,11 @@ impl Asks {
             Self::LeavesBy(names) => named(names, &packet.leaves_by),
             Self::From(ranges) => within(ranges, packet.source),
             Self::To(ranges) => within(ranges, packet.destination),
-            Self::Version(is_v4) => Some(*is_v4 == packet.is_v4),
+            Self::Version(is_v4) => Some(packet.arp.is_none() && *is_v4 == packet.is_v4),
+            Self::Arp(which) => {
+                Some(packet.arp.is_some_and(|it| which.is_none_or(|which| it == which)))
+            }
+            Self::Protocols(_) if packet.arp.is_some() => Some(false),
             Self::Protocols(all) => packet.protocol.map(|it| all.contains(&it)),
             Self::FromPort(ranges) => among(ranges, packet.source_port),
             Self::ToPort(ranges) => among(ranges, packet.destination_port),
@@ -617,10 +667,55 @@ fn protocol_named(name: &str) -> Option<u8> {
     })
 }
 
-impl ChainName {
-    /// The command that lets packets pass this chain: `in_nft` and `in_iptables` describe the packets in the words of
-    /// each program.
+impl Culprit {
+    /// The command that lets packets pass: `in_nft` and `in_iptables` describe them in the words of each program.
     pub fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
+        let ChainName { program, table, chain } = &self.chain;
+        match (*program, &self.rule) {
+            (ipsec::PROGRAM, Some((_, index))) => {
+                format!("ip xfrm policy delete index {index} dir {chain}")
+            }
+            (ipsec::PROGRAM, None) => format!("ip xfrm policy setdefault {chain} accept"),
+            (control::PROGRAM, Some((_, pref))) => match &chain[..] {
+                "ingress" | "egress" => format!("tc filter del dev {table} {chain} pref {pref}"),
+                _ => format!("tc filter del dev {table} parent {chain} pref {pref}"),
+            },
+            (control::PROGRAM, None) => format!("tc qdisc del dev {table} root"),
+            _ => self.chain.remedy(in_nft, in_iptables),
+        }
+    }
+
+    /// The command that shows it.
+    pub fn shown_by(&self) -> String {
+        let ChainName { program, table, chain } = &self.chain;
+        match *program {
+            ipsec::PROGRAM => "ip xfrm policy".to_owned(),
+            control::PROGRAM => match &chain[..] {
+                "ingress" | "egress" => format!("tc filter show dev {table} {chain}"),
+                _ => format!("tc filter show dev {table}"),
+            },
+            _ => format!("nft list chain {table} {chain}"),
+        }
+    }
+
+    /// Whether it is at an interface, where connections are not tracked.
+    pub fn is_stateless(&self) -> bool {
+        self.chain.table.starts_with("netdev ")
+    }
+
+    /// Whether it is of a table for ARP.
+    pub fn is_of_arp(&self) -> bool {
+        self.chain.table.starts_with("arp ")
+    }
+
+    /// Whether it is beside the chains for all of IP: at an interface, in traffic control, or of IPsec.
+    pub fn is_beside(&self) -> bool {
+        self.is_stateless() || [ipsec::PROGRAM, control::PROGRAM].contains(&self.chain.program)
+    }
+}
+
+impl ChainName {
+    fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
         let Self { program, table, chain } = self;
         match *program {
             "nft" => format!("nft insert rule {table} {chain} {in_nft} accept"),
@@ -640,7 +735,16 @@ impl fmt::Display for ChainName {
 
 impl fmt::Display for Culprit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ChainName { program, table, chain } = &self.chain;
         match &self.rule {
+            Some((_, index)) if *program == ipsec::PROGRAM => write!(f, "policy {index} of IPsec"),
+            None if *program == ipsec::PROGRAM => write!(f, "the default policy of IPsec"),
+            Some((_, pref)) if *program == control::PROGRAM => {
+                write!(f, "the filter of preference {pref} at {chain} of {table}")
+            }
+            None if *program == control::PROGRAM => {
+                write!(f, "the queueing discipline of {table}")
+            }
             Some((chain, place)) if chain.program == "nft" => {
                 write!(f, "the rule with handle {place} in chain {chain}")
             }

@@ -44,17 +44,20 @@ pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
         of_kind("set").map(|it| ((table(it), text(it, "name")), &it["elem"])).collect();
     let mut unjudged = Vec::new();
     for chain in of_kind("chain") {
-        let versions = match text(chain, "family") {
-            "inet" => [true, true],
-            "ip" => [true, false],
+        let family = text(chain, "family");
+        let versions = match family {
+            "inet" | "netdev" => [true, true],
+            "ip" | "arp" => [true, false],
             "ip6" => [false, true],
-            // Chains of devices and bridges see packets of no version.
+            // Chains of bridges see packets of no version.
             _ => [false, false],
         };
         if dormant.contains(&table(chain)) {
             continue;
         }
-        let at = hook(text(chain, "hook")).filter(|_| versions != [false, false]);
+        let at = hook(family, text(chain, "hook")).filter(|_| versions != [false, false]);
+        let devices = devices(chain);
+        let at = at.filter(|it| !is_of_device(*it) || !devices.is_empty());
         if at.is_none() && chain["hook"].is_string() {
             unjudged.push((name(chain, "name"), text(chain, "policy") == "drop"));
         }
@@ -64,7 +67,7 @@ pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
             drops: text(chain, "policy") == "drop",
         });
         let chain_of = name(chain, "name");
-        to.chains.insert(chain_of, Chain { base, versions, rules: Vec::new() });
+        to.chains.insert(chain_of, Chain { base, versions, devices, rules: Vec::new() });
     }
     for object in of_kind("rule") {
         let Some(chain) = to.chains.get_mut(&name(object, "chain")) else { continue };
@@ -95,8 +98,61 @@ fn name(of: &Value, key: &str) -> ChainName {
     ChainName { program: "nft", table: table(of), chain: text(of, key).to_owned() }
 }
 
-fn hook(name: &str) -> Option<Hook> {
+fn is_of_device(hook: Hook) -> bool {
+    matches!(hook, Hook::Ingress | Hook::Egress)
+}
+
+/// The interfaces of a chain.
+fn devices(chain: &Value) -> Vec<String> {
+    let all = match &chain["dev"] {
+        Value::Array(all) => all.iter().collect(),
+        one => vec![one],
+    };
+    all.into_iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+}
+
+/// Whether `nft` has left out the interfaces of a chain, as 1.0.6 does.
+pub fn lacks_devices(ruleset: &Value) -> bool {
+    let lacks = |object: &Value| {
+        let chain = &object["chain"];
+        let at = hook(text(chain, "family"), text(chain, "hook"));
+        at.is_some_and(is_of_device) && chain["dev"].is_null()
+    };
+    ruleset["nftables"].as_array().is_some_and(|all| all.iter().any(lacks))
+}
+
+/// Adds the interfaces of chains, by what `nft list table` writes: `type filter hook ingress device "eth0" priority 0`, or
+/// `devices = { eth0, eth1 }`.
+pub fn add_devices(ruleset: &mut Value, listed: &str) {
+    let mut of_chains = BTreeMap::new();
+    let mut chain = "";
+    for line in listed.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("chain ") {
+            chain = name.trim_end_matches(" {");
+        } else if let Some((_, rest)) = line.split_once(" hook ")
+            && let Some((_, rest)) = rest.split_once(" device")
+            && let Some((devices, _)) = rest.trim_start_matches('s').split_once(" priority ")
+        {
+            let names = devices.split([' ', '=', '{', '}', ',', '"']);
+            let names = names.filter(|it| !it.is_empty()).map(Value::from);
+            of_chains.insert(chain, Value::Array(names.collect()));
+        }
+    }
+    for object in ruleset["nftables"].as_array_mut().into_iter().flatten() {
+        let Some(chain) = object.get_mut("chain").and_then(Value::as_object_mut) else { continue };
+        let name = chain.get("name").and_then(Value::as_str);
+        if let Some(devices) = name.and_then(|name| of_chains.get(name)) {
+            chain.entry("dev").or_insert_with(|| devices.clone());
+        }
+    }
+}
+
+fn hook(family: &str, name: &str) -> Option<Hook> {
     Some(match name {
+        "ingress" => Hook::Ingress,
+        "egress" => Hook::Egress,
+        "input" if family == "arp" => Hook::ArpInput,
+        "output" if family == "arp" => Hook::ArpOutput,
         "prerouting" => Hook::Prerouting,
         "input" => Hook::Input,
         "forward" => Hook::Forward,
@@ -171,6 +227,7 @@ fn implied(left: &Value) -> Option<Asks> {
     match text(&left["payload"], "protocol") {
         "ip" => Some(Asks::Version(true)),
         "ip6" => Some(Asks::Version(false)),
+        "arp" => Some(Asks::Arp(None)),
         of => protocol_named(of).map(|of| Asks::Protocols(vec![of])),
     }
 }
@@ -237,10 +294,11 @@ fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
                 let mark = |it: &&Value| it.as_u64().and_then(|it| u32::try_from(it).ok());
                 Asks::Marks(values.iter().map(mark).collect::<Option<_>>()?)
             }
-            "nfproto" | "protocol" => match values {
-                [one] => Asks::Version(matches!(one.as_str()?, "ipv4" | "ip")),
+            "nfproto" => match values {
+                [one] => Asks::Version(one.as_str()? == "ipv4"),
                 _ => return None,
             },
+            "protocol" => ethertype(values)?,
             _ => return None,
         });
     }
@@ -256,11 +314,32 @@ fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
     }
     let payload = &left["payload"];
     Some(match (text(payload, "protocol"), text(payload, "field")) {
+        ("ether", "type") => ethertype(values)?,
+        // The same in all messages for IPv4 on Ethernet.
+        ("arp", "htype" | "ptype" | "hlen" | "plen") => Asks::Arp(None),
+        ("arp", "operation") => match values {
+            [one] if **one == "request" || **one == 1 => Asks::Arp(Some(true)),
+            [one] if **one == "reply" || **one == 2 => Asks::Arp(Some(false)),
+            _ => return None,
+        },
+        ("arp", "saddr ip") => Asks::From(addresses()?),
+        ("arp", "daddr ip") => Asks::To(addresses()?),
         ("ip" | "ip6", "saddr") => Asks::From(addresses()?),
         ("ip" | "ip6", "daddr") => Asks::To(addresses()?),
         ("ip", "protocol") | ("ip6", "nexthdr") => Asks::Protocols(protocols()?),
         (_, "sport") => Asks::FromPort(ports()?),
         (_, "dport") => Asks::ToPort(ports()?),
+        _ => return None,
+    })
+}
+
+/// The kind of packets, by the number or the name of their protocol on the link.
+fn ethertype(values: &[&Value]) -> Option<Asks> {
+    let [one] = values else { return None };
+    Some(match one.as_str()? {
+        "ip" => Asks::Version(true),
+        "ip6" => Asks::Version(false),
+        "arp" => Asks::Arp(None),
         _ => return None,
     })
 }

@@ -304,16 +304,16 @@ fn the_state_of_a_connection_decides_unless_a_rule_keeps_the_packet_from_trackin
 }
 
 #[test]
-fn chains_of_devices_and_bridges_that_drop_are_named_and_not_judged() {
+fn chains_of_bridges_that_drop_are_named_and_not_judged() {
     let ruleset = |table: &str, policy: &str, statement: &str| {
         format!(
             r#"{{"nftables": [
-            {{"chain": {{"family": "netdev", "table": "{table}", "name": "in", "dev": "eth0", "type": "filter",
-                         "hook": "ingress", "prio": 0, "policy": "{policy}"}}}},
-            {{"chain": {{"family": "netdev", "table": "{table}", "name": "more"}}}},
-            {{"rule": {{"family": "netdev", "table": "{table}", "chain": "in", "handle": 2,
+            {{"chain": {{"family": "bridge", "table": "{table}", "name": "in", "type": "filter",
+                         "hook": "input", "prio": 0, "policy": "{policy}"}}}},
+            {{"chain": {{"family": "bridge", "table": "{table}", "name": "more"}}}},
+            {{"rule": {{"family": "bridge", "table": "{table}", "chain": "in", "handle": 2,
                         "expr": [{{"jump": {{"target": "more"}}}}]}}}},
-            {{"rule": {{"family": "netdev", "table": "{table}", "chain": "more", "handle": 3, "expr": [{statement}]}}}}]}}"#
+            {{"rule": {{"family": "bridge", "table": "{table}", "chain": "more", "handle": 3, "expr": [{statement}]}}}}]}}"#
         )
     };
     let named = |table: &str, policy: &str, statement: &str| {
@@ -324,8 +324,72 @@ fn chains_of_devices_and_bridges_that_drop_are_named_and_not_judged() {
     };
 
     let accept = r#"{"accept": null}"#;
-    assert_eq!(named("f", "accept", DROP), ["netdev f in"]);
-    assert_eq!(named("f", "drop", accept), ["netdev f in"]);
+    assert_eq!(named("f", "accept", DROP), ["bridge f in"]);
+    assert_eq!(named("f", "drop", accept), ["bridge f in"]);
     assert_eq!(named("f", "accept", accept), [""; 0]);
     assert_eq!(named("trackway", "accept", DROP), [""; 0]);
+}
+
+/// Output of `nft` 1.0.6, which leaves out the interfaces in JSON.
+const AT_DEVICES: &str = r#"{"nftables": [
+    {"chain": {"family": "netdev", "table": "f", "name": "in", "type": "filter", "hook": "ingress", "prio": 0, "policy": "drop"}},
+    {"chain": {"family": "netdev", "table": "f", "name": "out", "type": "filter", "hook": "egress", "prio": 0, "policy": "drop"}},
+    {"rule": {"family": "netdev", "table": "f", "chain": "in", "handle": 2,
+              "expr": [{"match": {"op": "==", "left": {"meta": {"key": "protocol"}}, "right": "arp"}}, {"accept": null}]}}]}"#;
+const LISTED: &str = "table netdev f {\n\tchain in {\n\t\ttype filter hook ingress device \"eth0\" priority filter; policy drop;\n\
+    \t\tmeta protocol arp accept\n\t}\n\n\tchain out {\n\t\ttype filter hook egress devices = { eth1, eth2 } priority filter; policy drop;\n\t}\n}\n";
+
+#[test]
+fn chains_at_interfaces_are_asked_there_alone() {
+    let mut ruleset: Value = serde_json::from_str(AT_DEVICES).unwrap();
+    assert!(nft::lacks_devices(&ruleset));
+    nft::add_devices(&mut ruleset, LISTED);
+    assert!(!nft::lacks_devices(&ruleset));
+    let all = Firewalls::of_nft(&ruleset);
+    let by = |name: &str| Packet {
+        came_by: Some(name.to_owned()),
+        leaves_by: Some(name.to_owned()),
+        ..Packet::unknown(true)
+    };
+    let drops = |packet: &Packet, hook| matches!(all.judge(packet, hook), Fate::Dropped(_));
+
+    let dropped = ["eth0", "eth1", "eth2", "eth3"]
+        .map(|name| [Hook::Ingress, Hook::Egress].map(|hook| drops(&by(name), hook)));
+    assert_eq!(dropped, [[true, false], [false, true], [false, true], [false, false]]);
+    let arp = Packet { arp: Some(true), ..by("eth0") };
+    assert!(!drops(&arp, Hook::Ingress));
+    assert_eq!(all.unjudged(), []);
+}
+
+#[test]
+fn messages_of_arp_are_told_apart() {
+    let rule = |field: &str, right: &str| {
+        let test = matched(&payload("arp", field), right);
+        let text = format!(
+            r#"{{"nftables": [{{"chain": {{"family": "arp", "table": "f", "name": "in", "type": "filter", "hook": "input",
+                "prio": 0, "policy": "accept"}}}},
+               {{"rule": {{"family": "arp", "table": "f", "chain": "in", "handle": 2, "expr": [{test}, {DROP}]}}}}]}}"#
+        );
+        Firewalls::of_nft(&serde_json::from_str(&text).unwrap())
+    };
+    let message = |is_request| Packet {
+        arp: Some(is_request),
+        source: "10.0.0.2".parse().ok(),
+        ..Packet::unknown(true)
+    };
+
+    for (field, right, expected) in [
+        ("operation", r#""request""#, [true, false]),
+        ("operation", r#""reply""#, [false, true]),
+        ("htype", "1", [true, true]),
+        ("saddr ip", r#""10.0.0.2""#, [true, true]),
+        ("saddr ip", r#""10.0.0.3""#, [false, false]),
+    ] {
+        let all = rule(field, right);
+        let dropped = [true, false].map(|is_request| {
+            matches!(all.judge(&message(is_request), Hook::ArpInput), Fate::Dropped(_))
+        });
+        assert_eq!(dropped, expected, "{field} {right}");
+        assert_eq!(all.judge(&Packet::unknown(true), Hook::Input), Fate::Passes);
+    }
 }

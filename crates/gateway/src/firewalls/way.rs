@@ -16,6 +16,10 @@ pub enum Way {
     Within,
     /// Between others.
     Through,
+    /// A message of ARP to this host.
+    ArpIn,
+    /// A message of ARP from this host.
+    ArpOut,
 }
 
 /// An interface as a firewall's hook sees it.
@@ -32,8 +36,18 @@ impl Way {
     pub fn hooks(self) -> &'static [(Hook, Seen, Seen)] {
         use Seen::{Loopback, Nothing, Own};
         match self {
-            Self::In => &[(Hook::Prerouting, Own, Nothing), (Hook::Input, Own, Nothing)],
-            Self::Out => &[(Hook::Output, Nothing, Own), (Hook::Postrouting, Nothing, Own)],
+            Self::In => &[
+                (Hook::Ingress, Own, Nothing),
+                (Hook::Prerouting, Own, Nothing),
+                (Hook::Input, Own, Nothing),
+            ],
+            Self::Out => &[
+                (Hook::Output, Nothing, Own),
+                (Hook::Postrouting, Nothing, Own),
+                (Hook::Egress, Nothing, Own),
+            ],
+            Self::ArpIn => &[(Hook::Ingress, Own, Nothing), (Hook::ArpInput, Own, Nothing)],
+            Self::ArpOut => &[(Hook::ArpOutput, Nothing, Own), (Hook::Egress, Nothing, Own)],
             Self::Within => &[
                 (Hook::Output, Nothing, Own),
                 (Hook::Postrouting, Nothing, Loopback),
@@ -41,9 +55,11 @@ impl Way {
                 (Hook::Input, Loopback, Nothing),
             ],
             Self::Through => &[
+                (Hook::Ingress, Own, Nothing),
                 (Hook::Prerouting, Own, Nothing),
                 (Hook::Forward, Own, Own),
                 (Hook::Postrouting, Own, Own),
+                (Hook::Egress, Own, Own),
             ],
         }
     }
