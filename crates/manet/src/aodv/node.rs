@@ -506,7 +506,6 @@ impl Router for Aodv {
 
     fn handle_break(&mut self, now: Time, neighbour: Neighbour) {
         self.lose(now, neighbour);
-        self.settle_hosts(now);
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -98,6 +98,20 @@ fn a_flood_of_errors_ends_no_route_that_is_younger_than_a_second() {
 }
 
 #[test]
+fn a_message_may_fill_the_room_of_its_interface() {
+    // A request has 24 octets (RFC 3561, 5.1).
+    let sent = [24, 23].map(|room| {
+        let mut core = Aodv::new(plain(), Rng::stream(1, "room"));
+        core.handle_interface(at(0), 0, Some(&Interface { address: node(0), room }));
+        core.handle_demand(at(1), &Demand { destination: node(5), from: None });
+        let stats = core.stats();
+        (stats.sent.requests, stats.dropped.unsent)
+    });
+
+    assert_eq!(sent, [(1, 0), (0, 1)]);
+}
+
+#[test]
 fn relayed_requests_leave_room_for_own_messages() {
     let bounds = Bounds { messages: 4, ..plain().bounds };
     let mut core = Aodv::new(Config { bounds, ..plain() }, Rng::stream(1, "room"));

@@ -1,6 +1,6 @@
 //! Routes that end.
 
-use super::bounds::reply;
+use super::bounds::{reply, request};
 use super::discovery::plain;
 use super::*;
 
@@ -48,6 +48,25 @@ fn two_who_use_a_route_are_told_together() {
 
     assert_eq!(told(&mut net, "errs"), ["2.002s 2 errs 3 ttl 1"]);
     assert_eq!((net.hops(0, 3), net.hops(1, 3)), (None, None));
+}
+
+#[test]
+fn a_long_error_is_told_in_messages_that_fit() {
+    let mut net = Net::new(1, 1, |_| plain());
+    // Room for two destinations.
+    let narrow = Interface { address: node(0), room: ERROR_HEADER + 2 * UNREACHABLE_LEN };
+    net.nodes[0].core.handle_interface(net.now, 0, Some(&narrow));
+    let first = Request { hops: 0, ..request(node(2), node(0), 1) };
+    net.inject(node(2), 0, false, &Message::Request(first));
+    for last in [20, 21] {
+        net.inject(node(1), 0, true, &Message::Reply(reply(node(last), node(2), 3)));
+    }
+    net.story();
+
+    net.nodes[0].core.handle_break(net.now, neighbour(1));
+    net.serve(0);
+
+    assert_eq!(told(&mut net, "errs"), ["0ns 0 errs 1,20 ttl 1 to 2", "0ns 0 errs 21 ttl 1 to 2"]);
 }
 
 #[test]

@@ -177,6 +177,25 @@ fn a_host_for_which_there_is_no_room_is_not_remembered() {
 }
 
 #[test]
+fn hosts_of_a_lost_gateway_leave_their_room_to_others_at_once() {
+    let mut net = Net::new(1, 1, |index| {
+        let config = with_gateways(&[])(index);
+        Config { bounds: Bounds { internet: 2, ..config.bounds }, ..config }
+    });
+    for (from, address, host) in [(1, 20, SERVER), (2, 30, OTHER)] {
+        let answer = Reply { internet: Some(host), ..reply(node(address), node(0), 3) };
+        net.inject(node(from), 0, true, &Message::Reply(answer));
+    }
+    let third = Ipv4Addr::new(192, 0, 2, 3);
+
+    net.nodes[0].core.handle_break(net.now, neighbour(1));
+    net.nodes[0].core.handle_demand(net.now, &Demand { destination: third, from: None });
+    net.serve(0);
+
+    assert_eq!(gateway(&net, 0, third), Some((node(30), node(2), 4)));
+}
+
+#[test]
 fn packets_keep_a_host_and_without_them_it_is_forgotten() {
     let mut net = Net::line(2, with_gateways(&[1]));
     net.send(0, SERVER);

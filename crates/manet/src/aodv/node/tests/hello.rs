@@ -30,7 +30,10 @@ fn only_nodes_on_an_active_route_say_hello() {
 #[test]
 fn all_nodes_say_hello_each_second_if_they_should() {
     let mut net = Net::line(2, |_| hello(Hellos::Always));
-    net.run(millis(3_500));
+    net.run(millis(1_500));
+    // The driver reports the interface again.
+    net.start(0);
+    net.run(millis(2_000));
 
     assert_eq!(
         told(&mut net, "0 hello"),
@@ -164,6 +167,43 @@ fn a_neighbour_may_say_that_it_says_hello_less_often() {
 
     assert_eq!(told(&mut net, "0 loses"), ["8s 0 loses 1"]);
     assert_eq!(net.stats(0).breaks, 1);
+}
+
+#[test]
+fn a_lost_neighbour_has_to_announce_its_interval_again() {
+    let mut net = Net::new(1, 1, |_| hello(Hellos::Active));
+    let interval = Duration::from_secs(4);
+    let rare = Reply::new(node(1), 3, node(1), interval * 2);
+    let rare = Reply { hello_interval: Some(interval), ..rare };
+    net.inject(node(1), 0, false, &Message::Reply(rare));
+    net.nodes[0].core.handle_break(net.now, neighbour(1));
+    net.serve(0);
+
+    net.inject(node(1), 0, true, &Message::Reply(reply(node(20), node(0), 3)));
+    net.run(millis(500));
+    net.inject(node(1), 0, true, &Message::Acknowledgement);
+    net.story();
+    net.run(Duration::from_secs(5));
+
+    // Two of our own intervals and the slack after its last message.
+    assert_eq!(told(&mut net, "loses"), ["2.6s 0 loses 1", "2.6s 0 loses 20"]);
+}
+
+#[test]
+fn a_neighbour_with_hellos_is_one_hop_away_until_its_hello_is_late() {
+    let hops = [1_250, 1_251].map(|later| {
+        let mut net = Net::new(1, 1, |_| hello(Hellos::Active));
+        let present = Reply::new(node(1), 1, node(1), Duration::from_secs(2));
+        net.inject(node(1), 0, false, &Message::Reply(present));
+        net.run(millis(later));
+
+        let elsewhere = Reply { sequence: 2, ..reply(node(1), node(0), 3) };
+        net.inject(node(5), 0, true, &Message::Reply(elsewhere));
+
+        net.hops(0, 1)
+    });
+
+    assert_eq!(hops, [Some(1), Some(4)]);
 }
 
 #[test]
