@@ -311,6 +311,24 @@ fn a_number_is_raised_as_early_as_the_distance_between_updates_allows() {
 }
 
 #[test]
+fn a_gateway_tells_of_its_uplink_as_soon_as_it_is_back() {
+    let mut node = node(Config { is_gateway: true, jitter: Duration::ZERO, ..Config::default() });
+    let at = |millis| Time::ZERO + Duration::from_millis(millis);
+    let mut out = Vec::new();
+    node.handle_timeout(at(3_000));
+    node.handle_attached(at(4_000), &[]);
+    node.handle_timeout(at(4_000));
+    while node.poll_transmit(at(4_000), 0, &mut out).is_some() {}
+
+    node.handle_attached(at(7_000), &["0.0.0.0/0".parse().unwrap()]);
+
+    assert_eq!(node.next_timeout(), Some(at(7_000)));
+    node.handle_timeout(at(7_000));
+    assert!(node.poll_transmit(at(7_000), 0, &mut out).is_some());
+    assert_eq!(out[ENTRY..][..8], [0; 8], "0.0.0.0 in no hops");
+}
+
+#[test]
 fn a_shorter_way_is_used_at_once_and_told_when_it_has_settled() {
     let settling = Duration::from_secs(2);
     let mut node = node(Config { settling, jitter: Duration::ZERO, ..Config::default() });

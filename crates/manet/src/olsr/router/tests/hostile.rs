@@ -3,10 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use base::ip::Prefix;
+
 use super::{Net, main, secs};
 use crate::olsr::wire::{
-    Addresses, Header, Hello, Hna, Interval, Kind, LinkCode, LinkType, NeighbourType,
-    PACKET_HEADER, Packet, Seq, Tc,
+    ADDRESS, Addresses, BLOCK_HEADER, HELLO_HEADER, Header, Hello, Hna, Interval, Kind, LinkCode,
+    LinkType, MESSAGE_HEADER, NeighbourType, PACKET_HEADER, Packet, Seq, Tc,
 };
 use crate::olsr::{Bounds, Config, Counter, TcRedundancy};
 use crate::{Interface, Neighbour, Notice, Router};
@@ -372,6 +374,30 @@ fn an_interface_that_was_full_for_long_gets_the_latest_of_each_message_only() {
 }
 
 #[test]
+fn hellos_held_back_by_a_full_interface_are_not_sent_beside_newer_ones() {
+    let mut net = Net::new(4, &super::star(4), &Config::default());
+    net.run_until(secs(20.0));
+    // A HELLO has room for one of the three neighbours from now on.
+    let room = PACKET_HEADER + MESSAGE_HEADER + HELLO_HEADER + BLOCK_HEADER + ADDRESS;
+    net.interface(0, 0, Some(&Interface { address: main(0), room }));
+    let olsr = &mut net.nodes[0].as_mut().unwrap().olsr;
+    let mut out = Vec::new();
+
+    let sent = [1, usize::MAX].map(|most| {
+        let now = olsr.ports[&0].hello_at;
+        olsr.handle_timeout(now);
+        let packets = std::iter::from_fn(|| {
+            olsr.poll_transmit(now, 0, &mut out)?;
+            let mut messages = Packet::parse(&out).unwrap().messages();
+            Some(messages.next().unwrap().unwrap().header.kind)
+        });
+        packets.filter(|kind| *kind == Kind::HELLO).take(most).count()
+    });
+
+    assert_eq!(sent, [1, 3]);
+}
+
+#[test]
 fn an_old_number_is_ignored_and_a_forged_one_blocks_no_longer_than_it_holds() {
     let mut net = Net::new(4, &super::line(4), &Config::default());
     net.run_until(secs(20.0));
@@ -422,6 +448,21 @@ fn what_a_message_says_ends_with_its_validity() {
     net.run_until(until);
 
     assert_eq!((before, known(&net)), ([1; 3], [0; 3]));
+}
+
+#[test]
+fn the_route_over_a_link_ends_with_the_validity_of_the_link() {
+    let mut net = settled(Bounds::default());
+    let far = Prefix::host(made_up(1).into());
+
+    // Valid for 15 s from 20 s on.
+    net.inject((0, 0), main(1), &tc(main(2), 1, 1, &[made_up(1)]));
+    let reached = [34.9, 35.0].map(|seconds| {
+        net.run_until(secs(seconds));
+        net.nodes[0].as_ref().unwrap().table.contains_key(&far)
+    });
+
+    assert_eq!(reached, [true, false]);
 }
 
 #[test]

@@ -96,6 +96,23 @@ fn a_gateway_without_its_network_uses_another_until_it_has_it_again() {
     assert_eq!(ways(&net), [Some((5, 1)), None]);
 }
 
+#[test]
+fn a_further_network_is_announced_within_the_jitter() {
+    let networks = ["10.8.0.0/16", "10.9.0.0/16"].map(prefix);
+    let config = Config { attached: networks[..1].to_vec(), ..Config::default() };
+    let mut net = Net::new(2, &super::line(2), &Config::default());
+    net.start(0, config, &[0], 1);
+    net.run_until(secs(20.0));
+    // The next regular announcement is an interval away.
+    let announced = net.olsr(0).hna_at.unwrap();
+    net.run_until(announced);
+
+    net.nodes[0].as_mut().unwrap().olsr.handle_attached(announced, &networks);
+    net.run_until(announced + Config::default().max_jitter + super::LATENCY);
+
+    assert_eq!(way(&net, 1, "10.9.0.0/16"), Some((0, 1)));
+}
+
 /// The nodes that a daemon at `node` reaches that uses a link of others only when both ends tell of it.
 fn reached_by_both_ends(net: &Net, node: usize) -> usize {
     let olsr = net.olsr(node);

@@ -93,20 +93,25 @@ fn an_lsa_that_comes_too_soon_after_the_one_before_is_not_taken_nor_acknowledged
 }
 
 #[test]
-fn who_sends_what_is_old_gets_what_is_new() {
+fn who_sends_what_is_old_gets_what_is_new_once_a_second() {
     let mut net = Net::new(2, &line(2));
     net.run(secs(100));
     let new = own_lsa(&net);
     let old = Lsa::new(new.header.key, 2, new.header.number - 1, &new.body);
     net.listens = true;
 
-    say(&mut net, Body::Update(vec![old]));
-
-    let answer = net.heard.iter().find_map(|(_, from, packet)| match &packet.body {
-        Body::Update(lsas) if *from == 0 => Some(lsas[0].header.number),
-        _ => None,
+    // Once within MinLSArrival, which is 1 s (RFC 2328, 13, step 8).
+    let answers = [0, 999, 1].map(|later| {
+        net.run(net.now + Duration::from_millis(later));
+        say(&mut net, Body::Update(vec![old.clone()]));
+        let answers = net.heard.iter().filter(|(_, from, packet)| match &packet.body {
+            Body::Update(lsas) => *from == 0 && lsas[0].header.number == new.header.number,
+            _ => false,
+        });
+        answers.count()
     });
-    assert_eq!(answer, Some(new.header.number));
+
+    assert_eq!(answers, [1, 1, 2]);
 }
 
 #[test]
