@@ -202,6 +202,20 @@ fn neighbours_that_cannot_be_found_or_are_wrong_are_faults() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_bridge_that_takes_the_interface_to_a_peer_is_a_fault() {
+    let bed = Bed::new(TUNNEL);
+    expect(
+        &bed,
+        (
+            &["ip link add br0 type bridge", "ip link set eth1 master br0"],
+            "interface-missing",
+            "eth1, which leads to the peer far at 10.9.0.2, is a port of a bridge",
+        ),
+    );
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn an_address_without_its_local_route_is_put_back_or_a_fault() {
     let bed = Bed::new(TUNNEL);
     let local =

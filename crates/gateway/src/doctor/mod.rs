@@ -616,6 +616,17 @@ impl Findings {
                     if !seen.insert(interface) {
                         continue;
                     }
+                    if state.as_ref().is_some_and(|it| it.is_port) && !needs.radios.contains(&name)
+                    {
+                        add(
+                            &INTERFACE,
+                            format!(
+                                "{name}, which leads to {whom} at {address}, is a port of a bridge, bond or team, which takes \
+                                 all that comes there"
+                            ),
+                            format!("ip link set {name} nomaster"),
+                        );
+                    }
                     // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
                     if state.is_some_and(|it| !it.is_running)
                         && !needs.devices.contains_key(&name)
