@@ -699,7 +699,7 @@ impl Rate {
 
     /// The rate of losses, once those for which the window was cut turn out to be the path's.
     fn acquit(&mut self, ended: &Ended) -> Option<f64> {
-        if let Some(loss) = self.losses.blame.refuted(ended) {
+        if let Some(loss) = self.losses.blame.refuted(ended, self.window) {
             return Some(loss);
         }
         let loss = self.losses.cause.is_path()?;
@@ -718,7 +718,13 @@ impl Rate {
         self.round.clear();
         if verdict.is_ours {
             self.losses.ambient.set(verdict.loss);
-            self.yield_to_losses(now, self.window / SMALL);
+            let target = self.target(self.measured());
+            if self.path.queue().is_some_and(|queue| queue >= target) {
+                // The buffer holds the target without losses of our own: the queue tells enough.
+                self.phase = Phase::Cruise;
+            } else {
+                self.yield_to_losses(now, self.window / SMALL);
+            }
         } else {
             self.window = verdict.window;
         }

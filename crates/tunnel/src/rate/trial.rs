@@ -75,6 +75,8 @@ struct Trial {
 /// Losses since the window was cut for them.
 #[derive(Clone, Copy, Debug)]
 struct Ours {
+    /// The window that caused them, in octets.
+    window: f64,
     loss_before: f64,
     datagrams: f64,
     since: LossCount,
@@ -91,10 +93,14 @@ pub struct Verdict {
 }
 
 impl Blame {
-    /// A round trip has ended in which the window was kept small because of losses. Returns their rate
-    /// if they have not become fewer, because then they are the path's after all.
-    pub fn refuted(&mut self, ended: &Ended) -> Option<f64> {
+    /// A round trip has ended in which the `window` was kept small because of losses. Returns their rate
+    /// if they have not become fewer, because then they are the path's after all. A window as large as the one that
+    /// caused them says nothing.
+    pub fn refuted(&mut self, ended: &Ended, window: f64) -> Option<f64> {
         let ours = self.ours.as_mut()?;
+        if window > ours.window {
+            return None;
+        }
         ours.since.add(ended.sent, ended.lost);
         if ours.since.sent < ours.datagrams {
             return None;
@@ -196,7 +202,7 @@ impl Blame {
         let (window, datagrams, loss_before) =
             (trial.window_before, trial.datagrams, trial.loss_before);
         let since = LossCount::default();
-        self.ours = is_ours.then_some(Ours { loss_before, datagrams, since });
+        self.ours = is_ours.then_some(Ours { window, loss_before, datagrams, since });
         self.trial = None;
         self.path = if is_ours { loss } else { loss_before };
         self.pause = if is_ours { PAUSE } else { (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE) };

@@ -174,6 +174,16 @@ fn a_bottleneck_that_does_not_queue_is_found_by_its_loss() {
 }
 
 #[test]
+fn a_queue_that_is_seen_in_a_test_of_losses_is_controlled_by_its_length() {
+    // The target is half of the buffer. By loss alone, as in a shorter buffer, it loses 0.68.
+    let path = Path { buffer: 8.0 * 1_500.0, ..Path::clean(40e3, 330 * MS, 1.0) };
+    let mut world = alone(1, path);
+    world.run(300.0);
+
+    assert!(world.drop_rate() < 0.5, "{}", world.drop_rate());
+}
+
+#[test]
 fn beside_cubic_a_short_or_full_buffer_is_not_flooded() {
     // Octets that wait at most: 6, 4, 8 and 333 datagrams.
     for (rate, delay, buffer) in

@@ -70,15 +70,22 @@ fn of_many_losses_a_part_may_be_the_paths() {
 
 #[test]
 fn a_verdict_is_refuted_by_losses_that_stay_and_by_no_others() {
-    let rounds = |lost: f64| {
+    let rounds_of = |lost: f64, window: f64| {
         let mut blame = tested();
         assert!(verdict(&mut blame, u64::MAX).1.is_ours);
-        let mut refuted = |_| blame.refuted(&Ended { sent: 100.0, lost, queue: 0.0 });
+        let mut refuted = |_| blame.refuted(&Ended { sent: 100.0, lost, queue: 0.0 }, window);
         (1..=10).find_map(|round| refuted(round).map(|loss| (round, loss)))
     };
+
+    let rounds = |lost: f64| rounds_of(lost, WINDOW);
 
     // 250 datagrams are looked at together.
     let (round, loss) = rounds(10.0).expect("the losses stayed");
     assert!(round == 3 && (loss - 0.1).abs() < 1e-9, "{round}: {loss}");
     assert_eq!(rounds(5.0), None, "half as many losses");
+    assert_eq!(
+        rounds_of(10.0, 1.01 * WINDOW),
+        None,
+        "the window has grown beyond the one that caused them"
+    );
 }
