@@ -216,6 +216,49 @@ fn a_bridge_that_takes_the_interface_to_a_peer_is_a_fault() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn neighbour_discovery_that_is_dropped_is_a_fault_where_ipv6_is_carried() {
+    const BOTH: &str = "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.71.0.1/32\", \"fd71::1/128\"]\n\
+        [[tunnel.peer]]\nname = \"far\"\npublic-key = \"PEER\"\nendpoint = \"10.9.0.2:51900\"\n\
+        routes = [\"10.7.0.0/16\", \"fd07::/64\"]\n";
+    let harm = [
+        "nft add table ip6 site",
+        "nft 'add chain ip6 site in { type filter hook input priority 0; policy drop; }'",
+        // It tracks no messages of neighbour discovery.
+        "nft add rule ip6 site in ct state established,related,new accept",
+    ];
+    let is_told = |bed: &Bed| {
+        let said = "chain ip6 site in drops messages of neighbour discovery at lan0";
+        faults(bed).iter().any(|it| it["said"].as_str().unwrap().contains(said))
+    };
+    let v6 = Bed::new(TUNNEL.configured(BOTH));
+    let v4 = Bed::new(TUNNEL);
+    for bed in [&v6, &v4] {
+        bed.nets.cable((&bed.host, "lan0"), (&bed.aside, "eth0"));
+        run(bed, "sysctl -qw net.ipv6.conf.lan0.disable_ipv6=0");
+        bed.nets.address(&bed.host, "lan0", "fd09::1/64");
+        for command in harm {
+            run(bed, command);
+        }
+    }
+    assert!(wait_until(SOON, || is_told(&v6)), "{:?}", faults(&v6));
+    assert!(!is_told(&v4), "{:?}", faults(&v4));
+
+    for order in remedies(&v6).iter().filter(|order| order.contains("ipv6-icmp")) {
+        run(&v6, order);
+    }
+    assert!(wait_until(SOON, || !is_told(&v6)), "{:?}", faults(&v6));
+
+    // Who lets messages pass by their types does so.
+    run(&v6, "nft flush chain ip6 site in");
+    assert!(wait_until(SOON, || is_told(&v6)), "{:?}", faults(&v6));
+    let types =
+        "nft add rule ip6 site in icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept";
+    run(&v6, types);
+    assert!(wait_until(SOON, || !is_told(&v6)), "{:?}", faults(&v6));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn an_address_without_its_local_route_is_put_back_or_a_fault() {
     let bed = Bed::new(TUNNEL);
     let local =

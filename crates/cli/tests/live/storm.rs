@@ -168,7 +168,7 @@ pub struct Bed {
     pub nets: Namespaces,
     pub host: String,
     pub far: String,
-    aside: String,
+    pub aside: String,
     programs: [usize; 2],
     service: Service,
     /// Hears what comes to the far end of the cable.
@@ -188,6 +188,13 @@ pub const HOST: [&str; 7] = [
     "nft list ruleset",
     "sysctl -a --pattern ^net.ipv[46].(conf|ip_forward)",
 ];
+
+impl Service {
+    /// The same with another configuration of the host.
+    pub fn configured(self, host: &'static str) -> Self {
+        Self { configs: [host, self.configs[1]], ..self }
+    }
+}
 
 impl Bed {
     pub fn new(service: Service) -> Self {

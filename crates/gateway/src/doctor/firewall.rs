@@ -117,7 +117,7 @@ impl Interfaces {
 fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &Interfaces) {
     judge_forwarded(findings, needs, firewalls, &interfaces.behind);
     judge_networks(findings, needs, firewalls, &interfaces.behind);
-    judge_arp(findings, needs, firewalls, &interfaces.behind[0]);
+    judge_neighbours(findings, needs, firewalls, &interfaces.behind);
     let interfaces = &interfaces.all[..];
     let mut told = Told::new();
     for listening in &needs.listening {
@@ -309,49 +309,87 @@ fn ends(network: Prefix) -> Vec<IpAddr> {
     all
 }
 
-/// Messages of ARP, without which neighbours on the ways of services and in the MANET are not found; `behind` are the
-/// interfaces to other hosts.
-fn judge_arp(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, behind: &[String]) {
+/// Messages of ARP and of neighbour discovery, without which neighbours on the ways of services and in the MANET are not
+/// found; `behind` are the interfaces to other hosts, for IPv4 and for IPv6.
+fn judge_neighbours(
+    findings: &mut Findings,
+    needs: &Needs,
+    firewalls: &Firewalls,
+    behind: &[Vec<String>; 2],
+) {
     let Ok(mut kernel) = Kernel::open() else { return };
-    let of_calls = needs.ways.values().map(|way| (&way.interface, way.next_hop));
-    let of_calls = of_calls.filter(|(_, next_hop)| next_hop.is_some_and(|it| it.is_ipv4()));
-    let radios = needs.radios.iter().map(|name| (name, None));
-    let behind = behind.iter().map(|name| (name, None));
-    let mut told = BTreeSet::new();
+    let of_calls = needs.ways.values().filter_map(|way| Some((&way.interface, way.next_hop?)));
+    let of_calls = of_calls.map(|(name, next_hop)| (name, Some(next_hop), next_hop.is_ipv4()));
+    let radios = needs.radios.iter().map(|name| (name, None, true));
     let grave: Vec<_> = of_calls.chain(radios).map(|it| (it, false)).collect();
-    for ((name, next_hop), is_of_others) in grave.into_iter().chain(behind.map(|it| (it, true))) {
+    // Hosts of the site need this one where a service reaches networks for them.
+    let carries = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
+    let behind = [true, false].into_iter().zip(behind);
+    let behind = behind.filter(|(is_v4, _)| *is_v4 || carries(false));
+    let behind = behind.flat_map(|(is_v4, all)| all.iter().map(move |name| (name, None, is_v4)));
+    let mut told = BTreeSet::new();
+    for ((name, next_hop, is_v4), is_of_others) in
+        grave.into_iter().chain(behind.map(|it| (it, true)))
+    {
         let Ok(Some(state)) = LinkState::read(&mut kernel, name) else { continue };
         let is_known = next_hop.is_some_and(|it| links::is_resolved(&mut kernel, state.index, it));
         // Devices such as ours have no hardware addresses.
         if state.mac.is_none() || state.is_mute || is_known || needs.devices.contains_key(name) {
             continue;
         }
-        let message = |is_request| Packet { arp: Some(is_request), ..Packet::unknown(true) };
-        for is_request in [true, false] {
-            let (came, leaves) = (Some(name.clone()), Some(name.clone()));
-            // Whom we ask is the target of a request, and the sender of its answer.
-            let came = Packet { came_by: came, source: next_hop, ..message(is_request) };
-            let leaves = Packet { leaves_by: leaves, destination: next_hop, ..message(is_request) };
-            for (packet, way, word) in
-                [(&came, Way::ArpIn, "iifname"), (&leaves, Way::ArpOut, "oifname")]
-            {
-                let Some(culprit) = dropped(firewalls, packet, way) else { continue };
-                let order = culprit.remedy(&in_arp(&culprit, word, name), "");
-                if !told.insert(order.clone()) {
-                    continue;
-                }
-                let what = format!(
-                    "{culprit} drops messages of ARP at {name}: neighbours are not found, or do not find this host"
-                );
-                let remedy = format!("{order} {KEEP}");
-                if is_of_others {
-                    findings.add_of_others(&FIREWALL, what, remedy);
-                } else {
-                    findings.add(&FIREWALL, what, remedy);
-                }
+        let messages = if is_v4 { arp(name, next_hop).to_vec() } else { discovery(name).to_vec() };
+        for (packet, way, word) in messages {
+            let Some(culprit) = dropped(firewalls, &packet, way) else { continue };
+            let in_nft = match is_v4 {
+                true => in_arp(&culprit, word, name),
+                false => format!("{word} {name} meta l4proto ipv6-icmp"),
+            };
+            let option = if word == "iifname" { "-i" } else { "-o" };
+            let order = culprit.remedy(&in_nft, &format!("{option} {name} -p ipv6-icmp"));
+            if !told.insert(order.clone()) {
+                continue;
+            }
+            let kind = if is_v4 { "ARP" } else { "neighbour discovery" };
+            let what = format!(
+                "{culprit} drops messages of {kind} at {name}: neighbours are not found, or do not find this host"
+            );
+            let remedy = format!("{order} {KEEP}");
+            if is_of_others {
+                findings.add_of_others(&FIREWALL, what, remedy);
+            } else {
+                findings.add(&FIREWALL, what, remedy);
             }
         }
     }
+}
+
+/// A message to or from neighbours, its way through this host, and nftables' word for its interface.
+type Message = (Packet, Way, &'static str);
+
+/// Messages of ARP at an interface, with a neighbour if it is known.
+fn arp(name: &str, neighbour: Option<IpAddr>) -> [Message; 4] {
+    let message = |is_request| Packet { arp: Some(is_request), ..Packet::unknown(true) };
+    // Whom we ask is the target of a request, and the sender of its answer.
+    let came = |is_request| {
+        let came_by = Some(name.to_owned());
+        (Packet { came_by, source: neighbour, ..message(is_request) }, Way::ArpIn, "iifname")
+    };
+    let leaves = |is_request| {
+        let leaves_by = Some(name.to_owned());
+        let packet = Packet { leaves_by, destination: neighbour, ..message(is_request) };
+        (packet, Way::ArpOut, "oifname")
+    };
+    [came(true), leaves(true), came(false), leaves(false)]
+}
+
+/// Messages of neighbour discovery at an interface; requests and answers are alike to firewalls.
+fn discovery(name: &str) -> [Message; 2] {
+    let (connection, protocol) = (Connection::Nothing, Some(protocol::ICMPV6));
+    let message = Packet { protocol, connection, ..Packet::unknown(false) };
+    [
+        (Packet { came_by: Some(name.to_owned()), ..message.clone() }, Way::In, "iifname"),
+        (Packet { leaves_by: Some(name.to_owned()), ..message }, Way::Out, "oifname"),
+    ]
 }
 
 /// Words of an order for messages of ARP at an interface.

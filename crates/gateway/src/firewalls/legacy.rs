@@ -275,7 +275,11 @@ fn asked(option: &str, value: &str) -> Option<Asks> {
         "--dport" | "--dports" => Asks::ToPort(ports()?),
         "--ctstate" | "--state" => {
             let has = |state: &str| value.split(',').any(|it| it == state);
-            Asks::Tracked { new: has("NEW"), answer: Some(has("ESTABLISHED")) }
+            Asks::Tracked {
+                new: has("NEW"),
+                answer: Some(has("ESTABLISHED")),
+                nothing: has("UNTRACKED"),
+            }
         }
         "--mark" => Asks::Marks(vec![number(value)?]),
         _ => return None,

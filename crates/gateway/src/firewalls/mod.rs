@@ -141,10 +141,12 @@ enum Asks {
     FromPort(Vec<(u16, u16)>),
     ToPort(Vec<(u16, u16)>),
     Marks(Vec<u32>),
-    /// The state of the connection: whether those of a new flow, and of an answer, are among those asked for.
+    /// The state of the connection: whether those of a new flow, of an answer, and of what is not tracked, are among
+    /// those asked for.
     Tracked {
         new: bool,
         answer: Option<bool>,
+        nothing: bool,
     },
     /// Whether the route back to the source leads to the interface by which the packet came.
     ReturnsByTheSameWay,
@@ -172,6 +174,8 @@ pub enum Connection {
     Answer,
     /// The packet begins a flow.
     New,
+    /// The kernel tracks no such packets: messages of neighbour discovery (RFC 4861).
+    Nothing,
     /// Perhaps the packet is not tracked.
     Unknown,
 }
@@ -415,8 +419,9 @@ impl Firewalls {
                 Some(Culprit { chain, rule })
             })
         };
-        let is_neither =
-            |test: &Test| matches!(test.asks, Asks::Tracked { new: false, answer: Some(false) });
+        let is_neither = |test: &Test| {
+            matches!(test.asks, Asks::Tracked { new: false, answer: Some(false), .. })
+        };
         let drops = |rule: &Rule| {
             matches!(rule.verdict, Some(Verdict::Drop)) && rule.tests.iter().any(is_neither)
         };
@@ -614,9 +619,10 @@ impl Asks {
             Self::FromPort(ranges) => among(ranges, packet.source_port),
             Self::ToPort(ranges) => among(ranges, packet.destination_port),
             Self::Marks(all) => packet.mark.map(|mark| all.contains(&mark)),
-            Self::Tracked { new, answer } => match packet.connection {
+            Self::Tracked { new, answer, nothing } => match packet.connection {
                 Connection::Answer => *answer,
                 Connection::New => Some(*new),
+                Connection::Nothing => Some(*nothing),
                 Connection::Unknown => None,
             },
             Self::ReturnsByTheSameWay => packet.returns,

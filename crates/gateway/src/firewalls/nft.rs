@@ -304,13 +304,18 @@ fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
     }
     if left["ct"]["key"] == "state" {
         let has = |state: &str| values.iter().any(|it| *it == state);
-        return Some(Asks::Tracked { new: has("new"), answer: Some(has("established")) });
+        return Some(Asks::Tracked {
+            new: has("new"),
+            answer: Some(has("established")),
+            nothing: has("untracked"),
+        });
     }
     if left["ct"]["key"] == "status" {
         // The first packet of a flow has seen no reply, and what NAT makes of it is not followed.
         let later = ["assured", "dnat", "dying", "seen-reply", "snat"];
         let is_later = |it: &&Value| it.as_str().is_some_and(|it| later.contains(&it));
-        return values.iter().all(is_later).then_some(Asks::Tracked { new: false, answer: None });
+        let later = Asks::Tracked { new: false, answer: None, nothing: false };
+        return values.iter().all(is_later).then_some(later);
     }
     let payload = &left["payload"];
     Some(match (text(payload, "protocol"), text(payload, "field")) {
