@@ -226,8 +226,8 @@ fn judge_forwarded(
     }
 }
 
-/// Packets to and from networks behind devices, of this host and of others: only what is dropped beside the chains for all of IP, where an
-/// operator may mean to refuse them.
+/// Packets to and from networks behind devices, of this host and of others: only what is dropped beside the chains for
+/// all of IP, because those may refuse packets on purpose.
 fn judge_networks(
     findings: &mut Findings,
     needs: &Needs,
@@ -297,7 +297,7 @@ fn judge_networks(
     }
 }
 
-/// The first and the last addresses of a network, or some of everything: what drops packets of all drops all.
+/// The first and the last addresses of a network, or some of everything: a rule that drops these samples drops all.
 fn ends(network: Prefix) -> Vec<IpAddr> {
     let mut all = probes(network);
     if network.bits() > 0 {
@@ -322,7 +322,7 @@ fn judge_neighbours(
     let of_calls = of_calls.map(|(name, next_hop)| (name, Some(next_hop), next_hop.is_ipv4()));
     let radios = needs.radios.iter().map(|name| (name, None, true));
     let grave: Vec<_> = of_calls.chain(radios).map(|it| (it, false)).collect();
-    // Hosts of the site need this one where a service reaches networks for them.
+    // Hosts of this site need these messages where a service carries their packets.
     let carries = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
     let behind = [true, false].into_iter().zip(behind);
     let behind = behind.filter(|(is_v4, _)| *is_v4 || carries(false));

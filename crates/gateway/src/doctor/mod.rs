@@ -92,7 +92,7 @@ struct Needs {
 /// How packets to an address leave this host.
 struct Way {
     interface: String,
-    /// The neighbour that has them first; none on this host itself.
+    /// The next hop; none on this host itself.
     next_hop: Option<IpAddr>,
     /// The address that they come from, unless their service has another.
     source: Option<IpAddr>,
@@ -735,7 +735,7 @@ impl Findings {
     }
 }
 
-/// How calls leave, as far as routes lead there.
+/// How calls leave, for calls with a route.
 fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), Way> {
     let Ok(mut routes) = Routes::open() else { return BTreeMap::new() };
     let mut way = |call: &Call| {

@@ -30,12 +30,12 @@ const LEN: usize = 14 + 28;
 /// Ethernet's type of ARP, ARP's types of Ethernet and IPv4, and the lengths of their addresses.
 const KIND: [u8; 8] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4];
 
-/// Neighbours that do not have what is sent to them.
+/// Neighbours that packets do not reach.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Lost {
     /// Routers for whose hardware address the kernel asks in vain.
     pub(super) silent: BTreeSet<Neighbour>,
-    /// Neighbours whose hardware address is set by hand, and wrong: the one set, and the one that answers.
+    /// Neighbours whose hardware address is set by hand, and wrong: the address set, and the address that answers ARP.
     pub(super) misled: BTreeMap<Neighbour, (Mac, Mac)>,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn misled(config: &Config) -> BTreeMap<Neighbour, (Mac, Mac)> {
     found
 }
 
-/// The station that answers for an address, unless the one that is `expected` does.
+/// The station that answers for an address; none if the `expected` one answers, or nobody.
 fn station_of(name: &str, state: &LinkState, to: Ipv4Addr, expected: Mac) -> Option<Mac> {
     let own = state.addresses.iter().find_map(|it| match it {
         IpAddr::V4(own) => Some(*own),

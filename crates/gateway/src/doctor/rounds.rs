@@ -39,7 +39,7 @@ pub(crate) struct Rounds(Arc<Shared>);
 struct Shared {
     config: Mutex<Arc<Config>>,
     found: Mutex<Vec<Finding>>,
-    /// What was read of firewalls last, until the thread takes it.
+    /// The firewalls as read last, until the thread takes them.
     read: Mutex<Option<Firewalls>>,
     /// Set when the configuration is another, firewalls are read, or the thread is to end.
     wake: EventFd,

@@ -16,7 +16,7 @@ const DISCIPLINE: &str = "root";
 const MOST: usize = 32;
 /// Disciplines with filters of their own.
 const WITH_FILTERS: [&str; 7] = ["drr", "ets", "hfsc", "htb", "multiq", "prio", "qfq"];
-/// What filters say besides that decides nothing.
+/// Words in the output of filters that decide nothing.
 const HARMLESS: [&str; 6] = ["in_hw", "in_hw_count", "not_in_hw", "skip_hw", "skip_sw", "eth_type"];
 
 /// Adds what there is. Without `tc` there are hardly filters.
@@ -137,7 +137,7 @@ fn filter(head: &str) -> Rule {
     rule
 }
 
-/// What an action decides, by its line.
+/// The verdict of an action, by its line.
 fn verdict(action: &str) -> Option<Verdict> {
     let (_, what) = action.strip_prefix("action order ")?.split_once(": ")?;
     if let Some(way) = what.strip_prefix("gact action ") {

@@ -35,7 +35,7 @@ pub fn read(to: &mut Firewalls) {
     }
 }
 
-/// Whether there are policies beside those of sockets, which concern their own sockets alone.
+/// Whether there are policies, except policies of single sockets.
 fn has_any(policies: &str, defaults: &str) -> bool {
     policies.contains("\tdir ") || defaults.contains("block")
 }
@@ -98,7 +98,7 @@ fn policy(text: &str) -> Option<(u64, &str, Rule)> {
                 _ => Asks::Unknown,
             }));
         } else if line.starts_with("if_id ") {
-            // For packets of interfaces of IPsec alone.
+            // It concerns packets of IPsec's own interfaces alone.
             return None;
         }
     }
@@ -106,7 +106,7 @@ fn policy(text: &str) -> Option<(u64, &str, Rule)> {
     rule.verdict = Some(match value("action", decides).as_deref() {
         Some("block") => Verdict::Drop,
         _ if is_plain => Verdict::Accept,
-        // What it encrypts passes if there is a key, and what comes must be encrypted.
+        // Leaving packets are encrypted and pass if there is a key; arriving ones must have been encrypted.
         _ => Verdict::Any,
     });
     Some((number("priority").unwrap_or(0), direction, rule))

@@ -40,7 +40,7 @@ pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
     /// What could not be read, each with the remedy.
     unread: Vec<(String, String)>,
-    /// Chains that drop packets at hooks without a judgement of ours, such as hooks of devices.
+    /// Chains that drop packets at hooks that are not judged here, such as hooks of bridges.
     unjudged: Vec<ChainName>,
 }
 
@@ -111,7 +111,7 @@ pub enum Marking {
 }
 
 impl Marking {
-    /// The new mark if it is one of ours.
+    /// The new mark, if Trackway uses it.
     pub fn ours(self) -> Option<u32> {
         match self {
             Self::To(mark) => Some(mark).filter(|mark| Mark::is_ours(*mark)),
@@ -278,7 +278,8 @@ impl Firewalls {
         all
     }
 
-    /// Reads our own walls alone: chains that keep what services have brought here from leaving in clear.
+    /// Reads our own walls alone: chains that keep packets which services delivered here from leaving in
+    /// clear.
     pub fn walls() -> Self {
         let mut all = Self::default();
         for owner in Owner::ALL {
@@ -309,7 +310,7 @@ impl Firewalls {
             };
             let answer = match ask("nft", &["-j", "list", "table", family, name], "") {
                 Ok(answer) => answer,
-                // It would take as long for each of the others.
+                // The other tables would take as long.
                 Err(why) => return self.unread.push(unread(why)),
             };
             let read = answer

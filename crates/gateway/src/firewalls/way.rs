@@ -66,7 +66,7 @@ impl Way {
 }
 
 impl Seen {
-    /// The name of the interface at the hook, of a packet that has this one.
+    /// The interface's name at the hook; `own` is the packet's interface.
     pub fn seen(self, own: Option<String>) -> Option<String> {
         match self {
             Self::Nothing => Some(String::new()),
@@ -77,7 +77,7 @@ impl Seen {
 }
 
 impl Firewalls {
-    /// Who drops a packet for certain at the first of the hooks on its way, and at which.
+    /// The first hook on the way that drops a packet for certain, and the chain or rule there.
     pub fn dropped(&self, packet: &Packet, way: Way) -> Option<(Hook, Culprit)> {
         way.hooks().iter().find_map(|(hook, has_come, leaves)| {
             let packet = Packet {
