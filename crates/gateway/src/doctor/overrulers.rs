@@ -100,9 +100,12 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     for name in names {
         let Ok(Some(state)) = LinkState::read(kernel, name) else { continue };
         for address in state.addresses.iter().filter(|_| state.is_running) {
-            // Others may still look whether anybody has this IPv6 address.
-            let is_new = address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name);
-            if is_new || links::is_delivered(kernel, state.index, *address) {
+            // The kernel may still look whether anybody else has this IPv6 address, and delivers to link-local ones by
+            // their interface alone.
+            if address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name) {
+                continue;
+            }
+            if links::is_delivered(kernel, state.index, *address) {
                 own.push(*address);
                 continue;
             }
