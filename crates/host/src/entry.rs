@@ -225,8 +225,7 @@ impl Entry {
         }
     }
 
-    /// The order that adds the route by which the kernel delivers packets to an address of a device, as the kernel itself
-    /// adds it with the address.
+    /// The order that adds an address's route in the table `local`, as the kernel adds it with the address.
     pub(crate) fn add_local(device: u32, to: IpAddr) -> Request {
         let mut fixed = [0; FIXED];
         fixed[0] = netlink::family(to);
@@ -437,6 +436,12 @@ impl Found {
     pub(crate) fn place(&self) -> Place {
         (self.to, self.table, self.metric)
     }
+}
+
+/// Whether the kernel delivers packets to an address of an interface. If it does not answer, nothing is certain.
+#[must_use]
+pub fn is_delivered(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
+    delivered(netlink, index, &[address].into()).map_or(true, |all| !all.is_empty())
 }
 
 /// Those of a device's addresses to which the kernel delivers packets: their routes stand in the table `local`, or in

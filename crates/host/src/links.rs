@@ -204,12 +204,6 @@ pub fn is_resolved(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
-/// Whether the kernel delivers packets to an address of an interface. If it does not answer, nothing is certain.
-#[must_use]
-pub fn is_delivered(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
-    crate::entry::delivered(netlink, index, &[address].into()).map_or(true, |all| !all.is_empty())
-}
-
 /// The neighbours whose Ethernet address somebody has given to the kernel for good: the number of the interface, the
 /// address there, and the Ethernet address.
 ///

@@ -358,7 +358,7 @@ impl Shared {
         lock(&self.ways).known.clear();
         self.pass_on(&notices);
         if have_policies {
-            // Numbers of these notices are also those of others.
+            // IPsec's kinds of messages have the same numbers as routing's, so none is passed on.
             self.each_queue(|queue| {
                 if queue.interest == Interest::Obstacles {
                     queue.lose();

@@ -45,7 +45,7 @@ pub(crate) use rounds::Rounds;
 pub(crate) use unjudged::list as unjudged;
 
 use kinds::{CLOCK, DNS, MANAGER, NFT, PERHAPS, PORT, RIGHTS, RUNNING, TUN};
-use neighbours::{Lost, misled};
+use neighbours::{Asked, Lost, misled};
 
 /// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -141,7 +141,8 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
-    findings.ways(&needs, &Lost { misled: misled(config), ..Lost::default() });
+    findings
+        .ways(&needs, &Lost { misled: misled(config, &mut Asked::default()), ..Lost::default() });
     overrulers::examine(&mut findings, &needs, is_running);
     findings.versions(config);
     findings.names(&needs);
@@ -405,7 +406,7 @@ impl Findings {
         }
     }
 
-    /// A full table of connections. The kernel sends no notice of it.
+    /// A full table of connections. The kernel does not report it.
     fn connections(&mut self) {
         if let Some(most) = full_connections() {
             self.add(

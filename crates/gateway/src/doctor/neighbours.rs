@@ -53,9 +53,14 @@ pub(super) fn sought_routers(config: &Config) -> BTreeSet<Neighbour> {
     config.calls().iter().filter_map(&mut router).collect()
 }
 
+/// Stations that answered for neighbours with a hardware address set by hand, unless the right one did: each is asked for
+/// once, because such addresses often keep ARP off a slow radio.
+#[derive(Default)]
+pub(super) struct Asked(BTreeMap<(Neighbour, Mac), Option<Mac>>);
+
 /// Neighbours on the way to whom services call, and in the MANET, whose hardware address is set by hand and wrong. Where
 /// none is set, nothing is sent.
-pub(super) fn misled(config: &Config) -> BTreeMap<Neighbour, (Mac, Mac)> {
+pub(super) fn misled(config: &Config, asked: &mut Asked) -> BTreeMap<Neighbour, (Mac, Mac)> {
     let (Ok(mut routes), Ok(mut kernel)) = (Routes::open(), Kernel::open()) else {
         return BTreeMap::new();
     };
@@ -69,19 +74,20 @@ pub(super) fn misled(config: &Config) -> BTreeMap<Neighbour, (Mac, Mac)> {
     let radios = radios.filter_map(|name| LinkState::read(&mut kernel, &name).ok()?);
     let radios: BTreeSet<_> = radios.map(|state| state.index).collect();
     let all = links::set_by_hand(&mut kernel).unwrap_or_default().into_iter();
-    let its = all
-        .filter(|(index, address, _)| radios.contains(index) || ways.contains(&(*index, *address)));
-    let mut found = BTreeMap::new();
-    for (index, address, set) in its.take(MOST) {
+    let all = all.map(|(index, address, set)| ((index, address), set));
+    let is_its = |it: &Neighbour| radios.contains(&it.0) || ways.contains(it);
+    let its: BTreeSet<_> = all.filter(|(it, _)| it.1.is_ipv4() && is_its(it)).collect();
+    asked.0.retain(|known, _| its.contains(known));
+    let new = its.iter().filter(|it| !asked.0.contains_key(it)).take(MOST);
+    for &((index, address), set) in new.collect::<Vec<_>>() {
         if let IpAddr::V4(to) = address
             && let Some(name) = links::existing_name(index)
             && let Ok(Some(state)) = LinkState::read(&mut kernel, &name)
-            && let Some(answers) = station_of(&name, &state, to, set)
         {
-            found.insert((index, address), (set, answers));
+            asked.0.insert(((index, address), set), station_of(&name, &state, to, set));
         }
     }
-    found
+    asked.0.iter().filter_map(|((it, set), other)| Some((*it, (*set, (*other)?)))).collect()
 }
 
 /// The station that answers for an address; none if the `expected` one answers, or nobody.

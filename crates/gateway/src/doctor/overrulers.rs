@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::Prefix;
 use host::Kernel;
+use host::entry;
 use host::fault::{COVERED, NO_ROUTE, OVERRULED};
 use host::links::{self, LinkState};
 use host::nft::listed;
@@ -105,7 +106,7 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
             if address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name) {
                 continue;
             }
-            if links::is_delivered(kernel, state.index, *address) {
+            if entry::is_delivered(kernel, state.index, *address) {
                 own.push(*address);
                 continue;
             }

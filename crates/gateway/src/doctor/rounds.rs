@@ -22,7 +22,7 @@ use host::observer::{Interest, Observer, Subscription};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::neighbours::{self, Lost};
+use super::neighbours::{self, Asked, Lost};
 use super::{Finding, full_connections, look};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
@@ -112,6 +112,7 @@ impl Shared {
         let mut early = Early::default();
         let mut is_stale = true;
         let (mut sought, mut lost) = (BTreeSet::new(), Lost::default());
+        let mut asked = Asked::default();
         let mut is_full = false;
         while !self.is_over.load(Ordering::Relaxed) {
             if let Some(read) = lock(&self.read).take() {
@@ -154,7 +155,7 @@ impl Shared {
                 let now = neighbours::sought_routers(&config);
                 let silent = &sought & &now;
                 sought = now;
-                let found = Lost { silent, misled: neighbours::misled(&config) };
+                let found = Lost { silent, misled: neighbours::misled(&config, &mut asked) };
                 let was_full = mem::replace(&mut is_full, full_connections().is_some());
                 if found != lost || is_full != was_full {
                     lost = found;

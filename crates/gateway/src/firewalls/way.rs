@@ -16,9 +16,9 @@ pub enum Way {
     Within,
     /// Between others.
     Through,
-    /// A message of ARP to this host.
+    /// ARP, arriving.
     ArpIn,
-    /// A message of ARP from this host.
+    /// ARP, leaving.
     ArpOut,
 }
 

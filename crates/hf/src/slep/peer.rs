@@ -249,7 +249,8 @@ impl Peer {
         self.waits_until.is_some_and(|at| at <= now)
     }
 
-    /// If sending to the node has failed for so long that streams are given up: those that had begun by then are.
+    /// Once sending to the node has failed for `give_up`, returns the time that many seconds ago: streams that began
+    /// before it are given up.
     /// Without a node of our own the count begins anew; with one there will be another failure, if there is something
     /// to fail.
     pub fn take_given_up(&mut self, now: Time, times: &Times, has_node: bool) -> Option<Time> {

@@ -94,8 +94,8 @@ pub struct Verdict {
 
 impl Blame {
     /// A round trip has ended in which the `window` was kept small because of losses. Returns their rate
-    /// if they have not become fewer, because then they are the path's after all. A window as large as the one that
-    /// caused them says nothing.
+    /// if they have not become fewer, because then they are the path's after all. A larger window than the one that
+    /// caused them proves nothing.
     pub fn refuted(&mut self, ended: &Ended, window: f64) -> Option<f64> {
         let ours = self.ours.as_mut()?;
         if window > ours.window {
