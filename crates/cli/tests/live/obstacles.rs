@@ -234,8 +234,10 @@ fn neighbour_discovery_that_is_dropped_is_a_fault_where_ipv6_is_carried() {
     let v4 = Bed::new(TUNNEL);
     for bed in [&v6, &v4] {
         bed.nets.cable((&bed.host, "lan0"), (&bed.aside, "eth0"));
-        // The way to the peer has a link-local address, which is nobody's fault.
-        run(bed, "sysctl -qw net.ipv6.conf.lan0.disable_ipv6=0 net.ipv6.conf.eth1.disable_ipv6=0");
+        run(bed, "sysctl -qw net.ipv6.conf.lan0.disable_ipv6=0");
+        // For so many seconds the kernel asks for eth1's link-local address, and does not deliver to it: no fault.
+        run(bed, "sysctl -qw net.ipv6.conf.eth1.dad_transmits=30");
+        run(bed, "sysctl -qw net.ipv6.conf.eth1.disable_ipv6=0");
         bed.nets.address(&bed.host, "lan0", "fd09::1/64");
         for command in harm {
             run(bed, command);

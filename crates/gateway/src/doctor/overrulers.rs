@@ -101,8 +101,7 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     for name in names {
         let Ok(Some(state)) = LinkState::read(kernel, name) else { continue };
         for address in state.addresses.iter().filter(|_| state.is_running) {
-            // The kernel may still look whether anybody else has this IPv6 address, and delivers to link-local ones by
-            // their interface alone.
+            // While the kernel asks whether anybody else has an IPv6 address (RFC 4862, 5.4), it delivers nothing to it.
             if address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name) {
                 continue;
             }
