@@ -540,3 +540,24 @@ impl Peer {
 fn low15(number: u64) -> u16 {
     base::serial::low16(number) & 0x7fff
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_that_ended_first_is_forgotten_first_though_its_number_was_used_before() {
+        let mut peer = Peer::new(Time::ZERO, &Config::default(), &mut Rng::stream(1, "peer"));
+        let name = |number| Name { is_responder: false, number };
+        let closed = Closed { epoch: 1, priority: 0, is_known: true, end: Err(Reason::CANCELLED) };
+
+        peer.close(name(1), closed, 2);
+        peer.forget(name(1));
+        for number in [2, 1, 3] {
+            peer.close(name(number), closed, 2);
+        }
+
+        assert!(peer.closed(name(2)).is_none());
+        assert!(peer.closed(name(1)).is_some() && peer.closed(name(3)).is_some());
+    }
+}

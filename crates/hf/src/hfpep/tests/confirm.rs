@@ -1,6 +1,7 @@
 //! Connections whose target is confirmed before anything is said.
 
 use super::contract::opening;
+use crate::hfpep::answer::Answer;
 use crate::hfpep::wire::MAGIC;
 use crate::hfpep::{Config, Event, HfPep, Phase, SessionId};
 use crate::slep::tests::bench::{Bench, NODES};
@@ -83,6 +84,18 @@ fn a_refusal_is_a_reset_with_its_reason() {
         [Event::Reset(client, Break { in_doubt: 14, ..broken(Reason::TARGET_REFUSED) })]
     );
     assert_eq!(bench.ends[0].core.stats().sessions, 0);
+}
+
+#[test]
+fn an_answer_that_is_none_or_a_refusal_leaves_no_stream() {
+    let refusal = Answer::Refused(Reason::TARGET_REFUSED).octets(MAGIC);
+
+    for answer in [&refusal, b"220"] {
+        let (bench, _) = hear(answer, false);
+
+        assert_eq!(bench.ends[0].core.slep().stats().live, 0);
+        assert_eq!(bench.ends[1].core.slep().stats().live, 0, "the other end is told");
+    }
 }
 
 /// Lets the other end say these octets first.

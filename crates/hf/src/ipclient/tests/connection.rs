@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::{Bench, config, udp};
-use crate::ipclient::{Config, Event, Route};
+use crate::ipclient::{Config, Event, IpClient, Route};
 use crate::s5066::service::Outcome;
 use crate::s5066::sis::client::Fault;
 use crate::s5066::sis::stream::Broken;
@@ -95,6 +95,18 @@ fn a_node_that_cannot_be_read_is_left() {
     bench.connect();
     assert!(bench.client.is_bound());
     assert_eq!(bench.client.fault(), None);
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_left() {
+    let mut client = IpClient::new(Time::ZERO, config());
+    client.handle_connected(Time::ZERO);
+    let until = client.next_timeout().unwrap();
+
+    client.handle_timeout(until);
+
+    let event = client.poll_event();
+    assert!(matches!(event, Some(Event::Close(Fault::BindUnanswered { .. }))), "{event:?}");
 }
 
 #[test]

@@ -97,6 +97,19 @@ fn an_acknowledgement_that_the_node_has_not_begun_gives_way_to_a_later_one() {
 }
 
 #[test]
+fn what_was_taken_back_does_not_hide_the_acknowledgement_behind_it_from_the_next() {
+    let mut bench = Bench::new(config());
+    for ack in [10, 20, 30] {
+        bench.send(&tcp(1, ack, ACK, b""));
+    }
+
+    let acks: Vec<u8> = bench.requests().iter().map(|it| u_pdu(it)[20 + 11]).collect();
+
+    assert_eq!(acks, [30]);
+    assert_eq!(bench.client.stats().taken.superseded, 2);
+}
+
+#[test]
 fn without_arq_a_segment_is_on_its_way_until_it_is_handed_over() {
     let mut config = config();
     config.set_unicast(Mode::ONCE);

@@ -63,7 +63,7 @@ fn a_transmission_is_armed_filled_started_and_drained() {
         "< Status Flushed",
     ];
     assert_eq!(pair.story, expected);
-    assert_eq!(pair.dte.stats().underruns, 0);
+    assert_eq!((pair.dte.stats().transmissions, pair.dte.stats().underruns), (1, 0));
 }
 
 #[test]
@@ -113,6 +113,19 @@ fn a_reception_comes_through_with_its_carrier() {
         "< Carrier { is_on: false, bits_per_s: 0, block_bits: 0 }",
     ];
     assert_eq!(pair.story, lines);
+}
+
+#[test]
+fn a_second_carrier_without_the_end_of_the_first_ends_that() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+
+    let carrier = Packet::Carrier { is_on: true, bits_per_s: 9_600, block_bits: 10_368 };
+    pair.dte.handle_octets(pair.now, &emit(&[carrier, carrier]));
+    pair.run(ms(10));
+
+    let detected = Event::CarrierDetected { waveform: Some(waveform()) };
+    assert_eq!(pair.heard, [detected.clone(), Event::CarrierLost, detected]);
 }
 
 #[test]
@@ -166,6 +179,26 @@ fn a_station_that_does_not_deliver_is_cut_short() {
     pair.send(vec![4; 4]);
     pair.run(ms(20_000));
     assert_eq!(pair.on_air[3 * 1_296..], [4; 4]);
+}
+
+#[test]
+fn a_station_that_delivers_with_the_last_block_is_not_cut_short() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.dte.start(pair.now, waveform());
+    pair.run(ms(10));
+    let room = pair.dte.room();
+    pair.dte.supply(pair.now, &vec![3; room]);
+    while pair.on_air.len() < room {
+        pair.run(ms(10));
+    }
+
+    pair.dte.supply(pair.now, &[4; 100]);
+    pair.dte.end(pair.now);
+    pair.run(ms(20_000));
+
+    assert_eq!((pair.on_air.len(), pair.sent), (room + 100, 1));
+    assert_eq!(pair.dce.stats().underruns, 0);
 }
 
 #[test]

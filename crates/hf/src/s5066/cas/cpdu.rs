@@ -193,11 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn every_first_octet_is_read_or_refused() {
+    fn every_first_octet_is_read_or_refused_and_reasons_without_a_name_are_kept() {
         assert_eq!(Cpdu::parse(&[]), Err(Malformed::Empty));
         for first in 0..=u8::MAX {
             match Cpdu::parse(&[first]) {
-                Ok(_) => assert!(first >> 4 < 6),
+                Ok(c_pdu) => {
+                    assert!(first >> 4 < 6);
+                    let mut out = Vec::new();
+                    c_pdu.emit(&mut out);
+                    assert!(out == [first] || !matches!(first >> 4, 3 | 4), "{c_pdu:?}");
+                }
                 Err(error) => assert_eq!(error, Malformed::Type(first >> 4)),
             }
         }

@@ -163,6 +163,58 @@ fn datagrams_reach_a_group_without_a_link_or_an_answer() {
 }
 
 #[test]
+fn all_repeats_of_a_datagram_and_all_pieces_of_expedited_data_go_in_one_transmission() {
+    let mut pair = Pair::new("1200/short", |config| {
+        config.link.idle = HOUR * 3;
+        config.longest_beside_urgent = config.longest;
+    });
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(MINUTE);
+    let sent = |pair: &mut Pair, u_pdu: &[u8], change: fn(&mut client::Send<'_>)| {
+        let before = pair.transmissions()[0];
+        pair.send_as(Side::A, u_pdu, change);
+        pair.run(MINUTE * 4);
+        pair.transmissions()[0] - before
+    };
+
+    let repeated = sent(&mut pair, &[1; 500], |send| {
+        send.to = Address::BROADCAST;
+        send.service = Some(Service::of(Mode::NonArq { in_order: false, repeats: 3 }));
+    });
+    // The ends of some of these lie just before that of a block.
+    let expedited = (0..48).map(|more| {
+        let u_pdu = vec![2; 1_500 + more * 2];
+        sent(&mut pair, &u_pdu, |send| send.is_expedited = true)
+    });
+    let expedited: Vec<u64> = expedited.collect();
+
+    assert_eq!((repeated, expedited), (1, vec![1; 48]));
+    assert_eq!(pair.received(Side::B).len(), 50);
+}
+
+#[test]
+fn who_is_asked_answers_before_the_slots_of_others() {
+    let mut pair = Pair::new("1200", |config| {
+        config.access =
+            Access::Slotted { position: u8::from(config.address == B) * 7, stations: 8 };
+    });
+    pair.send(Side::A, &[7; 500]);
+    pair.run(MINUTE);
+
+    let mut keyed = |side| -> Vec<_> {
+        let records = std::iter::from_fn(|| pair.node(side).poll_record());
+        let keyed = records.filter_map(|record| match record {
+            Record::Keyed { start, end, .. } => Some((start, end)),
+            Record::Heard { .. } | Record::Sent { .. } => None,
+        });
+        keyed.collect()
+    };
+    let (asked, answered) = (keyed(Side::A), keyed(Side::B));
+    let waited = answered[0].0.since(asked[0].1);
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+}
+
+#[test]
 fn expedited_data_goes_first_with_and_without_acknowledgement() {
     let mut pair = Pair::new("1200", |_| {});
     pair.send(Side::A, &[0; 2_000]);
@@ -334,6 +386,21 @@ fn the_announced_end_is_the_true_one_rounded_up() {
         }
     }
     assert!(seen > 20, "{seen} frames");
+}
+
+#[test]
+fn what_is_left_of_the_last_block_is_not_padded() {
+    let mut pair = Pair::new("9600", |_| {});
+    for len in 1..40 {
+        pair.send(Side::A, &vec![7; len * 50]);
+        pair.run(MINUTE);
+    }
+
+    let records = [Side::A, Side::B]
+        .into_iter()
+        .flat_map(|side| std::iter::from_fn(|| pair.node(side).poll_record()).collect::<Vec<_>>());
+    let padded = records.filter(|it| matches!(it, Record::Sent { kind: FrameKind::Padding, .. }));
+    assert_eq!(padded.count(), 0);
 }
 
 #[test]

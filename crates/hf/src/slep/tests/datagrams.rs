@@ -124,3 +124,17 @@ fn what_cannot_be_carried_is_refused() {
     assert_eq!(to_all, Err(Refused::Down));
     assert_eq!(long, Err(Refused::TooBig { mtu: 2_041 }));
 }
+
+#[test]
+fn datagrams_beyond_what_the_node_may_have_wait() {
+    let config = Config { node_window: (4 << 10, 16 << 10), ..Config::default() };
+    let mut bench: Bench = Bench::new(&config);
+    for _ in 0..50 {
+        send(&mut bench, false, &[7; 1_000]);
+    }
+    assert!(bench.air.len() < 20, "{}", bench.air.len());
+
+    bench.deliver();
+
+    assert_eq!(arrived(&mut bench).len(), 50);
+}

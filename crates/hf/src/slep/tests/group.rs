@@ -85,6 +85,7 @@ fn members_exchange_streams_and_each_u_pdu_is_twelve_octets_longer() {
     sealed.ends[1].core.read(there, &mut out, 100);
     assert_eq!(out, b"question");
     assert_eq!(troubles(&mut sealed, 1), []);
+    assert_eq!((seals(&sealed, 0).sealed, seals(&plain, 0).sealed), (1, 0));
     assert_eq!(seals(&sealed, 1).opened, 1);
 }
 

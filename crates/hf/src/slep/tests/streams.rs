@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::bench::{Bench, Fate, NODES};
 use crate::s5066::service::Outcome;
 use crate::s5066::sis::Sap;
+use crate::s5066::sis::spdu::SPdu;
 use crate::slep::wire::{DEFLATE, Hello, Pdu};
 use crate::slep::{
     Addresses, Break, Config, Event, NotOpened, Options, Read, Reason, StreamId, Waiting,
@@ -1090,5 +1091,172 @@ fn an_end_that_is_held_is_not_over_for_the_other_end_until_it_is_confirmed() {
             assert_eq!(bench.events(0), [Event::Finished(here)]);
         }
         assert!(bench.events(1).contains(&Event::Finished(there)));
+    }
+}
+
+#[test]
+fn unreadable_octets_of_the_node_are_told_once() {
+    let mut bench = bench();
+    let now = bench.now;
+
+    // An expedited U_PDU, cut off.
+    bench.ends[0].core.handle_octets(now, &[0x90, 0xeb, 0, 0, 4, 25, 0x1f, 0xe0, 0x0a]);
+
+    assert!(bench.ends[0].core.poll_unreadable().is_some());
+    assert_eq!(bench.ends[0].core.poll_unreadable(), None);
+}
+
+#[test]
+fn a_reader_is_told_once_that_there_is_more() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+
+    bench.ends[0].core.write(here, b" and more");
+    bench.deliver();
+    assert_eq!(bench.events(1), [], "it has not read the first");
+    assert_eq!(read(&mut bench, 1, there).0, b"question and more");
+    bench.ends[0].core.write(here, b", at last");
+    bench.deliver();
+
+    assert_eq!(bench.events(1), [Event::Readable(there)]);
+}
+
+#[test]
+fn a_part_without_room_waits_with_its_sender_until_what_came_is_read() {
+    let mut config = Config::default();
+    config.limits.received = 1_000;
+    let mut bench: Bench = Bench::new(&config);
+    bench.events(1);
+    open(&mut bench, &[7; 10_000]);
+    bench.deliver();
+    let there = opened(&mut bench);
+    let stats = bench.ends[1].core.stats();
+    assert!(stats.received.parts_full > 0 && stats.unread <= 2_048, "{stats:?}");
+
+    let mut octets = 0;
+    for _ in 0..100 {
+        octets += read(&mut bench, 1, there).1.octets;
+        bench.pass(Duration::from_secs(10));
+        bench.deliver();
+    }
+
+    assert_eq!(octets, 10_000);
+}
+
+#[test]
+fn what_is_sent_again_is_counted_once() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    let sent = |bench: &Bench| {
+        let core = &bench.ends[0].core;
+        let traffic = core.status_of(bench.now, here).unwrap().traffic;
+        (core.stats().handed.u_pdus, traffic.sent)
+    };
+    bench.run();
+    assert_eq!(sent(&bench), (1, 8));
+
+    bench.carry(0, Fate::Fails);
+    bench.run();
+    bench.pass(Duration::from_secs(5));
+    bench.deliver();
+
+    assert_eq!(sent(&bench), (2, 8));
+}
+
+#[test]
+fn an_answer_goes_on_without_an_introduction_once_the_other_end_has_gone_on() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    let mut kinds = Vec::new();
+    for (at, id) in [(1, there), (1, there), (0, here), (1, there)] {
+        bench.ends[at].core.write(id, b"more");
+        bench.run();
+        kinds.push(last_kind(&bench));
+        // Of what comes, nothing else is said.
+        let mut socket = Vec::new();
+        bench.carry(0, Fate::MayHave(true));
+        bench.run_to_nodes();
+        std::mem::swap(&mut socket, bench.socket(1 - at));
+        bench.ends[1 - at].core.handle_octets(bench.now, &socket);
+        bench.run_events(1 - at);
+    }
+
+    assert_eq!(kinds, ["open", "open", "data", "data"]);
+}
+
+#[test]
+fn an_exchange_overtakes_a_bulk_transfer_the_other_way() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"download");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, &vec![7; 20_000]);
+    bench.deliver();
+    assert!(read(&mut bench, 0, here).1.octets > 0);
+
+    open(&mut bench, b"question");
+    bench.run();
+
+    assert_eq!(bench.air.back().map(|(from, request)| (*from, request.priority)), Some((0, 5)));
+}
+
+#[test]
+fn a_node_that_speaks_is_tried_again_at_once() {
+    let mut bench = bench();
+    open(&mut bench, b"question");
+    bench.run();
+    bench.carry(0, Fate::Fails);
+    bench.run();
+    assert!(bench.air.is_empty());
+
+    let now = bench.now;
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run();
+
+    assert!(bench.air.iter().any(|(from, _)| *from == 0), "{:?}", bench.air);
+}
+
+#[test]
+fn late_words_of_the_process_before_the_last_open_nothing() {
+    let mut bench = bench();
+    let (now, first) = (bench.now, bench.ends[1].core.epoch());
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.deliver();
+    let opened = bench.ends[1].core.open(now, NODES[0], Addresses::default(), Options::default());
+    bench.ends[1].core.write(opened.unwrap(), b"of no use");
+    bench.run();
+    let late: Vec<_> = std::mem::take(&mut bench.air).into();
+    for predecessor in [first, first.wrapping_add(1)] {
+        bench.restart(1);
+        bench.ends[1].core.succeed(predecessor);
+        bench.ends[1].core.announce(now, NODES[0]);
+        bench.deliver();
+    }
+    bench.events(0);
+
+    for (_, request) in late {
+        bench.indicate(0, request.mode, request.s_pdu);
+    }
+    bench.run();
+
+    assert_eq!(bench.events(0), []);
+}
+
+/// What the PDU that went into the air last is.
+fn last_kind(bench: &Bench) -> &'static str {
+    let (_, request) = bench.air.back().expect("something is in the air");
+    let Ok(SPdu::Data(data)) = SPdu::parse(&request.s_pdu) else {
+        panic!("{request:?} is no data")
+    };
+    match Pdu::parse(data.u_pdu) {
+        Ok(Pdu::Open(_)) => "open",
+        Ok(Pdu::Data(_)) => "data",
+        _ => "another",
     }
 }

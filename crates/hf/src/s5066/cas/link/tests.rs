@@ -78,6 +78,20 @@ fn silence_means_calling_again_and_giving_up() {
 }
 
 #[test]
+fn a_call_that_failed_is_not_made_once_more_for_a_peer_that_calls() {
+    let mut caller = PhysicalLink::new(Config { calls: 1, ..Config::default() });
+    caller.call(7, true, true, None);
+    let _ = story(&mut caller);
+
+    // To the peer's call for a soft link ours would be the answer.
+    caller.handle_c_pdu(Time::ZERO, SOFT, 8, true, None);
+    caller.handle_silence();
+
+    assert_eq!(story(&mut caller), ["Unanswered"]);
+    assert!(caller.is_down());
+}
+
+#[test]
 fn a_call_after_one_that_failed_is_in_doubt_until_the_peer_has_spoken() {
     let mut caller = PhysicalLink::new(Config { calls: 1, breaks: 2, ..Config::default() });
     let made = "Made { is_exclusive: false, is_caller: true, is_long: true, in_doubt: true }";

@@ -54,6 +54,29 @@ fn what_was_lost_is_sent_again_in_the_same_pieces() {
 }
 
 #[test]
+fn a_damaged_piece_counts_as_lost() {
+    let mut sender = Sender::new(Numbers::Short, 128);
+    let mut receiver = Receiver::new(Numbers::Short);
+    sender.push(c_pdu(1, 100, true)).unwrap();
+    transmit(&mut sender, 1, 50, &mut |data| {
+        let is_good = data.fsn.0 != 0;
+        let segment = CpduSegment { is_good, ..data.segment };
+        receiver.handle_data(Numbers::Short, &wire::Data { segment, ..*data }).unwrap();
+    });
+    assert_eq!(receiver.poll_delivered(), None);
+
+    let acked = acknowledge(&mut sender, &receiver, 1).unwrap();
+    transmit(&mut sender, 2, 50, &mut |data| {
+        receiver.handle_data(Numbers::Short, data).unwrap();
+    });
+
+    assert_eq!((acked.arrived, acked.lost), (1, 1));
+    assert_eq!(delivered(&mut receiver), [1]);
+    let stats = receiver.stats();
+    assert_eq!((stats.bad, stats.frames, stats.delivered), (1, 2, 1));
+}
+
+#[test]
 fn a_piece_of_a_begun_c_pdu_or_a_lost_one_has_its_length() {
     let mut sender = Sender::new(Numbers::Short, 127);
     sender.push(c_pdu(1, 130, true)).unwrap();

@@ -107,6 +107,7 @@ fn nothing_is_sent_after_the_window_or_the_time_to_live() {
 
     assert!(sender.poll(at(0), 100, 100).is_some());
     assert!(sender.poll(at(2), 100, 100).is_some());
+    assert_eq!(sender.next_timeout(), Some(at(3)));
     sender.handle_timeout(at(3));
     sender.handle_timeout(at(10));
 
@@ -171,6 +172,17 @@ fn the_order_is_that_of_the_numbers_until_a_window_closes() {
 
     assert_eq!(early, [3, 4]);
     assert_eq!(late, [1, 2]);
+}
+
+#[test]
+fn of_so_many_senders_the_one_longest_silent_is_forgotten() {
+    let mut receiver = Receiver::new();
+    for number in 0..65 {
+        let segment = CpduSegment::new(&[7]);
+        let from = Address::node(number);
+        receiver.handle_datagram(at(0), from, TO, &Datagram { segment, ..datagram(1, 2) });
+    }
+    assert_eq!((receiver.held(), receiver.stats().evicted), (64 * 2, 1));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! that did not arrive.
 
 use super::*;
+use crate::s5066::dts::wire::{CpduSegment, Datagram};
 
 /// The address of side A.
 const A: Address = Address::node(0x0a_141e);
@@ -86,6 +87,40 @@ fn nothing_is_transmitted_for_a_station_that_an_exclusive_link_keeps_out() {
 }
 
 #[test]
+fn the_station_that_asked_for_an_exclusive_link_ends_its_others() {
+    let mut pair = Pair::new("2400", |_| {});
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(Duration::from_secs(20));
+    assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [B]);
+
+    let c = Address::node(0x0a_1420);
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: c };
+    pair.client(Side::A).establish(link);
+    pair.run(Duration::from_secs(5));
+    // C accepts the call.
+    let mut answer = Vec::new();
+    let header = Header { eow: Eow::None, eot: 0, to: A, from: c, address_size: 4 };
+    let accepted = Datagram {
+        is_expedited: true,
+        id: 0,
+        in_order: false,
+        size: 1,
+        offset: 0,
+        window: 2,
+        segment: CpduSegment::new(&[0x20]),
+    };
+    Frame { header, body: Body::Datagram(accepted) }.emit(&mut answer);
+    let now = pair.now;
+    for event in [modem::Event::Received(answer), modem::Event::CarrierLost] {
+        pair.node(Side::A).handle_modem(now, event);
+    }
+    pair.run(Duration::from_secs(20));
+
+    assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [c]);
+    assert_eq!(pair.node(Side::B).links().count(), 0, "it was told");
+}
+
+#[test]
 fn a_hard_link_whose_other_end_is_gone_ends_in_time_on_a_shared_frequency() {
     let mut pair = Pair::new("2400", |config| {
         config.access = Access::Jitter { limit: Duration::from_secs(5) };
@@ -105,4 +140,43 @@ fn a_hard_link_whose_other_end_is_gone_ends_in_time_on_a_shared_frequency() {
 /// Who sends the transmission that begins with these octets.
 fn sender(octets: &[u8]) -> Option<Address> {
     Frame::read(octets).ok().map(|(frame, _)| frame.header.from)
+}
+
+#[test]
+fn a_lost_reset_is_repeated() {
+    let mut pair = Pair::new("9600", |_| {});
+    pair.noise = Box::new(|_, octets| {
+        if sender(octets) == Some(B) {
+            octets.fill(0);
+        }
+    });
+    pair.send(Side::A, b"whose answer is lost");
+    while pair.rejected(Side::A).is_empty() {
+        pair.run(Duration::from_secs(1));
+    }
+    // The next call is in doubt, and both ends begin anew.
+    let mut losses = 1;
+    pair.noise = Box::new(move |_, octets| {
+        let mut at = 0;
+        while let Ok((frame, len)) = Frame::read(&octets[at..]) {
+            if matches!(frame.body, Body::Reset { .. }) && losses > 0 {
+                losses -= 1;
+                octets[at + 3] ^= 1;
+            }
+            at += len;
+        }
+    });
+
+    let id = pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE);
+
+    assert_eq!(pair.confirmed(Side::A), [id]);
+    let records = std::iter::from_fn(|| pair.node(Side::A).poll_record());
+    let resets = records.filter(|record| match record {
+        Record::Sent { octets, .. } => {
+            Frame::read(octets).is_ok_and(|(it, _)| matches!(it.body, Body::Reset { .. }))
+        }
+        Record::Heard { .. } | Record::Keyed { .. } => false,
+    });
+    assert_eq!(resets.count(), 2);
 }

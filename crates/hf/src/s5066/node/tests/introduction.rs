@@ -112,6 +112,44 @@ fn data_that_went_along_with_a_call_arrives_once_when_the_answer_loses_its_intro
 }
 
 #[test]
+fn much_data_goes_along_with_the_call_of_a_station_that_said_that_it_reads_long_numbers() {
+    let mut pair = Pair::new("240000", |config| config.link.idle = MINUTE);
+    pair.send(Side::A, b"so that both are known");
+    pair.run(MINUTE * 10);
+    kinds_sent(&mut pair, Side::A);
+
+    pair.send(Side::A, &[7; 1_500]);
+    pair.run(MINUTE * 10);
+
+    let kinds = kinds_sent(&mut pair, Side::A);
+    assert!(kinds.contains(&9) && !kinds.contains(&0), "{kinds:?}");
+}
+
+#[test]
+fn a_link_that_only_an_acknowledgement_tells_of_has_the_numbers_of_that() {
+    let mut pair = Pair::new("240000", |config| config.link.idle = MINUTE);
+    pair.send(Side::A, b"so that both are known");
+    pair.run(MINUTE * 10);
+    // All answers to calls are lost.
+    pair.noise = Box::new(|_, octets| {
+        let mut at = 0;
+        while let Ok((frame, len)) = Frame::read(&octets[at..]) {
+            if frame.header.from == B && frame.kind() == 8 {
+                octets[at + 3] ^= 1;
+            }
+            at += len;
+        }
+    });
+
+    let id = pair.send(Side::A, &[7; 1_500]);
+    pair.run(MINUTE / 2);
+
+    assert_eq!(lengths(&pair), [22, 1_500]);
+    assert!(pair.confirmed(Side::A).contains(&id));
+    assert_eq!(pair.node(Side::A).stats().resets + pair.node(Side::B).stats().resets, 0);
+}
+
+#[test]
 fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
     for reason in [Reason::UnknownKind, Reason::Invalid] {
         let mut pair = Pair::new("240000", |_| {});

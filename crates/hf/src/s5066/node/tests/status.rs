@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::s5066::node::Link;
+use crate::s5066::sis::PeerState;
 
 #[test]
 fn what_is_under_way_counts_as_it_goes() {
@@ -51,4 +52,33 @@ fn stations_and_queues_are_those_there_are() {
     pair.run(MINUTE * 10);
     assert_eq!(pair.node(Side::A).queues(), [0; 16]);
     assert!(pair.node(Side::A).stations().all(|it| it.heard_at.is_some() && it.waiting == 0));
+}
+
+#[test]
+fn a_client_learns_whether_there_is_a_link_with_a_node_and_what_waits_for_it() {
+    let mut pair = Pair::new("1200", |_| {});
+    pair.send(Side::A, &[7; 1_000]);
+    pair.run(Duration::from_secs(10));
+
+    assert!(pair.client(Side::A).ask_about(B));
+    pair.run(Duration::ZERO);
+
+    let told = pair.events(Side::A).iter().find_map(|event| match event {
+        client::Event::Peer(status) => Some((status.node, status.state, status.bits_per_s)),
+        _ => None,
+    });
+    assert_eq!(told, Some((B, PeerState::Up, 1_200)));
+}
+
+#[test]
+fn what_of_a_client_cannot_be_read_is_told_once() {
+    let mut pair = Pair::new("1200", |_| {});
+    let now = pair.now;
+    let node = pair.node(Side::A);
+    let id = node.handle_connected(now).unwrap();
+
+    node.handle_octets(now, id, &[0x90, 0xeb, 0, 0, 2, 6, 0xc3]);
+
+    assert_eq!(node.poll_unreadable().map(|(client, _)| client), Some(id));
+    assert_eq!(node.poll_unreadable(), None);
 }

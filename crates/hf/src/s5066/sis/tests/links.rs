@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
-use crate::s5066::service::{Command, LinkEvent};
+use crate::s5066::service::{Command, LinkEvent, Request};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::server::Backlog;
+use crate::s5066::sis::spdu::SPdu;
 use crate::s5066::sis::{Config, FlowControl, LinkReason, Sap};
 
 const C: Address = Address::node(77);
@@ -62,10 +63,17 @@ fn a_link_of_type_2_is_for_two_clients_when_both_want_it() {
     pair.near.send(0, to_b(b"x"));
     pair.near.send(0, Send { to_sap: Sap::new(3), ..to_b(b"y") });
     assert_eq!(pair.near.requests().len(), 1);
+    for to_sap in [1, 2] {
+        pair.far.send(0, Send { to: A, to_sap: Sap::new(to_sap), ..to_b(b"x") });
+    }
+    assert_eq!(pair.far.requests().len(), 1);
     pair.far.clients[0].1.terminate(A);
     pair.run();
 
-    assert_eq!(pair.near.take_trace(), ["0: link terminated: terminated by the remote node"]);
+    assert_eq!(
+        pair.near.take_trace(),
+        ["0: link terminated: terminated by the remote node", "1: received x from 0.10.20.31 Arq"]
+    );
     assert_eq!(pair.near.server.stats().submitted.u_pdus_sent, 2);
 }
 
@@ -207,6 +215,54 @@ fn a_client_that_goes_ends_its_link() {
 
     assert_eq!(pair.commands, ["make 0.10.20.31", "break 0.10.20.31"]);
     assert_eq!(pair.near.server.next_timeout().map(|_| ()), Some(()), "it may bind again");
+}
+
+#[test]
+fn no_link_is_made_for_a_client_that_has_gone_or_changed_its_mind_while_it_waited() {
+    for is_gone in [true, false] {
+        let mut pair = Pair::new();
+        pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
+        pair.run();
+        pair.near.clients[1].1.establish(link(LinkKind::Shared, 1, C));
+        pair.near.run();
+
+        let waiting = &mut pair.near.clients[1].1;
+        if is_gone {
+            waiting.unbind();
+        } else {
+            waiting.terminate(C);
+        }
+        pair.run();
+
+        assert_eq!(pair.commands, ["make 0.10.20.31", "break 0.10.20.31"]);
+    }
+}
+
+#[test]
+fn a_crossed_request_that_its_node_ended_is_not_granted_later() {
+    let mut pair = Pair::new();
+    // Ours has the higher priority, and goes first.
+    pair.near.clients[0].1.establish(link(LinkKind::Shared, 1, B));
+    pair.far.clients[0].1.establish(link(LinkKind::Shared, 0, A));
+    for (bench, peer) in [(&mut pair.near, B), (&mut pair.far, A)] {
+        bench.run();
+        let made = LinkEvent::Made { peer, is_exclusive: true, is_caller: true };
+        bench.server.handle_link(bench.now, made);
+    }
+    let asked = pair.far.requests();
+    pair.far.clients[0].1.terminate(A);
+    pair.far.run();
+    for request in asked.iter().chain(&pair.far.requests()) {
+        pair.near.indicate(B, request);
+    }
+    let mut s_pdu = Vec::new();
+    SPdu::HardLinkRejected(LinkReason::BUSY).emit(&mut s_pdu);
+    let refusal = Request { s_pdu, ..asked[0].clone() };
+
+    pair.near.indicate(B, &refusal);
+
+    assert_eq!(pair.near.take_trace(), ["0: link rejected: remote node busy"]);
+    assert_eq!(pair.near.server.hard_link(), None);
 }
 
 #[test]

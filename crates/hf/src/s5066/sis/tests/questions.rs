@@ -17,6 +17,7 @@ fn what_waits_is_taken_back_at_once() {
 
     assert_eq!(bench.take_trace(), ["0: rejected 2: taken back"]);
     assert_eq!(bench.server.backlog().u_pdus, 2);
+    assert_eq!(bench.server.stats().submitted.taken_back, 1);
     assert!(!bench.clients[0].1.take_back(ids[1]), "it is not known any more");
     assert_eq!(bench.requests().len(), 2);
 }
