@@ -249,3 +249,23 @@ impl State {
         earliest(earliest(gone, self.acknowledged_by), ignored)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_did_not_acknowledge_is_ignored_up_to_the_end_of_that_time() {
+        let (config, mut neighbours) = (Config::default(), Neighbours::new());
+        let neighbour = Neighbour { interface: 0, address: [10, 0, 0, 1].into() };
+        let [by, until] = [1, 4].map(|seconds| Time::ZERO + Duration::from_secs(seconds));
+        assert_eq!(neighbours.hear(Time::ZERO, neighbour, &config), Room::Enough);
+        assert!(neighbours.await_acknowledgement(neighbour, by));
+
+        let (ignored, _) = neighbours.expire(by, until.since(by));
+
+        assert_eq!(ignored, 1);
+        let before = until - Duration::from_nanos(1);
+        assert_eq!([before, until].map(|at| neighbours.is_ignored(at, neighbour)), [true, false]);
+    }
+}

@@ -252,7 +252,7 @@ fn triggered_updates_keep_their_distance_and_hold_only_what_changed() {
 
     hear(&mut node, 3_000, &[]);
     hear(&mut node, 5_000, &[(1, 0, 2), (7, 1, 2)]);
-    hear(&mut node, 5_100, &[(8, 1, 2)]);
+    hear(&mut node, 5_100, &[(8, 1, 2), (8, 1, 4)]);
     hear(&mut node, 5_999, &[]);
     hear(&mut node, 6_000, &[]);
 

@@ -175,6 +175,7 @@ fn a_packet_in_vain_is_handed_back() {
     node.unrouted(&second, Origin::Own);
     assert_eq!(node.events(), [Event::Evicted(first)]);
     assert_eq!(node.host.next_timeout(), Some(Time::ZERO + age));
+    assert_eq!(node.host.expired(), 0);
     node.host.handle_timeout(Time::ZERO + age);
 
     assert_eq!(node.events(), [Event::Unreachable(second)]);

@@ -108,3 +108,28 @@ impl Outbox {
         if self.is_ready { None } else { self.waiting.first().map(|waiting| waiting.due) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_had_no_room_in_a_packet_waits_for_its_own_time() {
+        let [now, later] = [1, 2].map(|seconds| Time::ZERO + Duration::from_secs(seconds));
+        let room = PACKET_HEADER + 100;
+        let mut outbox = Outbox::new(Seq(0));
+        for (due, octet) in [(now, 1), (later, 2)] {
+            assert_eq!(outbox.forward(due, vec![octet; 100].into(), room, 10), Ok(()));
+        }
+        let mut out = Vec::new();
+
+        assert!(outbox.poll(now, room, &mut out));
+        assert_eq!(out[PACKET_HEADER..], [1; 100]);
+        assert!(!outbox.poll(now, room, &mut out));
+        assert_eq!(outbox.next_timeout(), Some(later));
+        assert!(outbox.poll(later, room, &mut out));
+        assert_eq!(out[PACKET_HEADER..], [2; 100]);
+    }
+}

@@ -204,3 +204,17 @@ fn is_network(prefix: &Prefix) -> bool {
     let std::net::IpAddr::V4(address) = prefix.address() else { return false };
     prefix.bits() == 0 || is_node(address) || address.octets()[0] == 0 && prefix.bits() < 8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_what_is_the_host_itself_are_no_networks() {
+        let are_networks =
+            |prefixes: [&str; 3]| prefixes.map(|it| is_network(&it.parse().unwrap()));
+
+        assert_eq!(are_networks(["0.0.0.0/0", "0.0.0.0/7", "10.9.0.0/16"]), [true; 3]);
+        assert_eq!(are_networks(["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4"]), [false; 3]);
+    }
+}

@@ -158,6 +158,7 @@ fn an_error_counts_only_from_the_next_hop_and_not_if_the_route_was_mended() {
     assert_eq!(net.hops(0, 2), Some(2), "2 is not the next hop");
     net.inject(node(1), 0, false, &error(true));
     assert_eq!(net.hops(0, 2), Some(2), "not to be deleted");
+    assert_eq!(net.stats(0).sent.errors, 0, "nobody is to hear of them");
     net.inject(node(2), 1, true, &error(true));
     assert_eq!(net.hops(1, 2), Some(1));
     assert_eq!(net.stats(1).sent.errors, 1, "but to be passed on");

@@ -104,13 +104,13 @@ fn a_host_moves_to_a_nearer_gateway_only() {
         })
     };
 
-    let gateways = [(20, 3), (30, 5), (40, 1)].map(|(address, hops)| {
+    let gateways = [(20, 3), (30, 5), (50, 3), (40, 1)].map(|(address, hops)| {
         net.inject(node(1), 0, true, &reply(address, hops, 1));
         gateway(&net, 0, SERVER)
     });
 
     let by = |address, hops| Some((node(address), node(1), hops));
-    assert_eq!(gateways, [by(20, 4), by(20, 4), by(40, 2)]);
+    assert_eq!(gateways, [by(20, 4), by(20, 4), by(20, 4), by(40, 2)]);
 }
 
 #[test]

@@ -208,6 +208,19 @@ fn that_nobody_is_told_of_any_more_is_said_until_the_hold_time_is_over() {
 }
 
 #[test]
+fn who_was_overtaken_tells_the_truth_a_quarter_of_the_interval_after_its_last_word() {
+    let config = Config::default();
+    let (start, soon) = (secs(1.0), secs(1.1));
+    let mut advert = Advert::new(Seq(1));
+    advert.set(start, BTreeSet::from([main(1)]), start, &config);
+    let (ansn, _) = advert.take(start, secs(100.0)).unwrap();
+
+    advert.overtake(soon, ansn, soon, &config);
+
+    assert_eq!(advert.next_timeout(), Some(start + config.tc_interval / 4));
+}
+
+#[test]
 fn who_never_carries_is_no_way_and_who_always_does_is_chosen() {
     // Two ways from 0 to 3; then only that by 1.
     let links = [(0, 1), (0, 2), (1, 3), (2, 3)];
