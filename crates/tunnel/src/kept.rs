@@ -63,6 +63,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_silence_begins_with_what_was_sent_after_the_last_arrival() {
+        let mut kept = Kept::default();
+        let at = |millis| Time::ZERO + Duration::from_millis(millis);
+        let wait = Duration::from_millis(100);
+
+        kept.handle_sent(at(0));
+        kept.handle_arrival();
+        assert!(!kept.is_silent(at(500), wait), "nothing was sent since");
+        kept.handle_sent(at(500));
+
+        assert_eq!([599, 600].map(|millis| kept.is_silent(at(millis), wait)), [false, true]);
+    }
+
+    #[test]
     fn the_newest_segment_of_each_flow_is_kept_within_bounds() {
         let mut kept = Kept::default();
         let at = |millis| Time::ZERO + Duration::from_millis(millis);

@@ -156,6 +156,10 @@ mod tests {
 
         let later = loss.feared(Time::ZERO + 10 * HALF_LIFE);
         assert!(later >= loss.rate(), "never below the estimate: {later}");
+        let mut half = Loss::default();
+        after(&mut half, 3_000, 2);
+        let above = half.feared(Time::ZERO) - half.rate();
+        assert!((0.014..0.02).contains(&above), "{above}");
         let mut few = Loss::default();
         few.handle_counts(Time::ZERO, 150, 150, 0);
         assert!(few.feared(Time::ZERO) < 0.001, "150 datagrams without a loss are enough");

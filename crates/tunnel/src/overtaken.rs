@@ -213,6 +213,8 @@ mod tests {
             overtaken.handle_gap(Time::ZERO, 2 * number, 2 * number + 1);
             assert!(overtaken.runs.len() <= RUNS);
         }
+        let forgotten = 100_000 - RUNS as u64;
+        assert_eq!((overtaken.lost(), overtaken.bursts()), (forgotten, forgotten));
         overtaken.handle_gap(Time::ZERO, 1 << 40, 1 << 63);
         for number in 0..50_000 {
             overtaken.handle_late(Time::ZERO, (1 << 40) + 2 * number);

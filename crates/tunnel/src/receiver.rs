@@ -104,6 +104,12 @@ impl Receiver {
         }
     }
 
+    /// Octets that are held.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
     /// Missing sources are given up after so long.
     pub fn set_patience(&mut self, patience: Duration) {
         self.give_up_after = patience;
@@ -489,8 +495,8 @@ impl Receiver {
         }
     }
 
+    /// Nothing waits for its source any more, which has come or was given up.
     fn give_slot(&mut self, slot: Slot) {
-        self.held -= slot.waiters.len() * WAITER;
         if let State::Present(symbol) = slot.state {
             self.held -= symbol.capacity();
             self.outlet.give(symbol);

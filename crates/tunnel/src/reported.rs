@@ -181,6 +181,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn totals_of_few_bits_go_on_when_they_wrap() {
+        let report = |low: u16| Report {
+            newest: 0,
+            received_at: 0,
+            delay: 0,
+            received: low.into(),
+            marked: low,
+            runs: low,
+            first_missing: 0,
+            extent: 0,
+            missing: 0,
+            rank: 0,
+            holes: Vec::new(),
+        };
+        let mut reported = Reported::default();
+
+        let marked = [30_000, 60_000, 5_000]
+            .map(|low| reported.handle_report((100_000, 1_500), &report(low)).marked);
+
+        assert_eq!(marked, [30_000, 60_000, 65_536 + 5_000]);
+    }
+
+    #[test]
     fn only_what_is_too_long_is_excused() {
         let mut probes = Probes::default();
         for (number, size) in [(10, 296), (11, 1_280), (12, 1_500), (20, 1_500), (30, 1_400)] {

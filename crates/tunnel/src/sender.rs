@@ -456,6 +456,18 @@ impl Sender {
         self.tail
     }
 
+    /// Octets of the sources that are kept, and of buffers for the next.
+    #[cfg(test)]
+    pub fn octets(&self) -> usize {
+        self.held + self.pool.octets()
+    }
+
+    /// How many datagrams of a path are remembered.
+    #[cfg(test)]
+    pub fn remembered(&self, path: PathId) -> usize {
+        self.flights[path.index()].log.len()
+    }
+
     /// How many equations the peer will lack once everything under way has arrived or is lost.
     pub fn deficit(&self, z: f64) -> f64 {
         let (mut mean, mut variance) = (self.view.lacking, 0.0);

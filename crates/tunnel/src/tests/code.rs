@@ -168,6 +168,40 @@ fn a_repair_over_more_than_any_end_sends_is_refused() {
     assert_eq!((end.stats.malformed, end.stats.repairs_useful), (1, 1));
 }
 
+#[test]
+fn what_is_too_long_or_came_too_late_is_counted_and_changes_nothing() {
+    let (sources, mut end) = (chain(2), End::new());
+    end.source(0, &sources);
+    let far = 64 + 1_024 + 10;
+    end.receiver.handle_source(NOW, far, &sources[0], &mut end.work, &mut end.stats);
+    let (held, first) = (end.receiver.held(), end.released());
+    let all = end.receiver.end();
+
+    end.receiver.handle_source(NOW, far + 1, &[0; 1_501], &mut end.work, &mut end.stats);
+    end.receiver.handle_repair(NOW, 7, (far, 2), &[0; 1_501], &mut end.work, &mut end.stats);
+    end.repair(8, 0..2, &sources);
+
+    assert_eq!((end.stats.symbols_too_long, end.stats.repairs_stale), (2, 1));
+    assert_eq!((end.receiver.held(), end.receiver.end(), first.len()), (held, all, 2));
+}
+
+#[test]
+fn packets_that_waited_take_no_memory_once_they_are_released_or_forgotten() {
+    let mut end = End::new();
+    let sources = chain(3_000);
+    // Each pair in the wrong order.
+    for number in (0..sources.len()).map(|at| at ^ 1) {
+        end.source(number, &sources);
+    }
+    assert_eq!(end.released().len(), sources.len());
+    let released = end.receiver.held();
+    let mut other = End::new();
+    (0..sources.len()).for_each(|number| other.source(number, &sources));
+    other.released();
+
+    assert_eq!(released, other.receiver.held(), "as if all had come in order");
+}
+
 proptest! {
     #![proptest_config(harness::cases(256))]
 

@@ -28,6 +28,7 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use super::{Config, Event, PATHS, PathId, Stats, Tunnel};
+use crate::record::LONGEST_OUTER;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -36,9 +37,12 @@ fn packets_come_out_as_they_went_in() {
     let mut path = Path::new(1, Config::default());
 
     path.feed(0, 100, 200, MILLISECOND);
+    path.run(Time::ZERO + 30 * MILLISECOND);
+    assert!(!path.ends[0].is_idle(), "the other end lacks some");
     path.run(secs(5));
 
     assert_eq!(path.taken_out(1), path.put_in);
+    assert!(path.ends[0].is_idle());
     assert_eq!(path.stats(0).sent.repairs_sent, 0);
     assert_eq!(path.stats(0).sent.sources_resent, 0);
 }
@@ -145,6 +149,21 @@ fn a_shorter_mtu_loses_packets_but_not_the_tunnel() {
 
     let short = path.out[1].iter().filter(|(_, packet)| packet.len() < 1_300).count();
     assert_eq!(short, 400, "{:?} {:?}", path.ends[0].estimates(), path.stats(0));
+}
+
+#[test]
+fn a_first_link_that_takes_longer_packets_than_there_are_is_not_believed() {
+    let mut path = Path::new(1, Config::default());
+    (path.mtu, path.swallowed_beyond, path.records) = (70_000, 70_000, true);
+    path.feed(0, 100, 200, MILLISECOND);
+    path.run(secs(1));
+
+    path.ends[0].handle_first_link(path.now, PathId::FIRST, 65_535);
+    path.feed(0, 600, 200, 100 * MILLISECOND);
+    path.run(secs(70));
+
+    let longest = path.sent.iter().map(|(_, octets)| octets.len()).max();
+    assert!(longest.is_some_and(|it| (9_000..=LONGEST_OUTER).contains(&it)), "{longest:?}");
 }
 
 #[test]

@@ -390,3 +390,30 @@ fn a_path_opens_though_nothing_is_carried() {
 
     assert!(net.ends.iter().all(|end| end.paths()[1].serves), "{:?}", net.ends[0].paths());
 }
+
+#[test]
+fn while_the_mtu_of_a_path_is_looked_for_packets_are_as_long_as_the_others_take() {
+    let mut net = Net::new(&[Line::new(20, 10e6), Line { mtu: 1_400, ..Line::new(20, 10e6) }]);
+    // What an end takes whole at least, in twelve seconds.
+    let shortest = |net: &mut Net, end: usize| {
+        let (mut shortest, until) = (usize::MAX, net.now + Duration::from_secs(12));
+        net.put(1_000);
+        while net.now < until {
+            let next = net.now + MILLISECOND * 5;
+            net.run(next);
+            net.now = next;
+            shortest = shortest.min(net.ends[end].whole());
+        }
+        shortest
+    };
+    shortest(&mut net, 0);
+
+    net.ends[0].open_path(net.now, path(1), [1_500, OUTER_V4], false);
+    let opened = shortest(&mut net, 0);
+    net.ends[1].handle_path_changed(net.now, path(1), 1_500, OUTER_V4);
+    let moved = shortest(&mut net, 1);
+
+    assert!(net.ends.iter().all(|end| end.paths()[1].serves), "{:?}", net.ends[1].paths());
+    let whole = 1_400 - OUTER_V4 - 10;
+    assert_eq!((opened, moved), (whole, whole));
+}

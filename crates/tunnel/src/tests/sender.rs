@@ -55,6 +55,7 @@ fn long_sources_are_kept_by_their_octets() {
             symbol.resize(len, 0);
             sender.add_source(NOW, symbol, number);
             sender.note(NOW, number, Carried::Source, len, RTT);
+            assert!(sender.octets() <= WINDOW * 1_536 + len, "{}", sender.octets());
         }
         let end = sender.end();
         let view = PeerView {
@@ -107,4 +108,31 @@ fn what_is_late_is_told_from_what_is_lost() {
     sender.note(NOW + ms(70), 200, Carried::Equation, 1_000, RTT);
     report(&mut sender, ms(170), 50, 50);
     assert!(sender.held_up(NOW + ms(170)) < late, "a repair may have made up for source 40");
+}
+
+#[test]
+fn of_the_equations_under_way_those_count_that_will_arrive() {
+    let mut sender = Sender::new(1_000);
+    sender.add_source(NOW, vec![0; 900], 0);
+    sender.note(NOW, 0, Carried::Source, 1_000, RTT);
+    // Half of what was sent is lost.
+    sender.handle_counts(NOW, PathId::FIRST, [10_000, 5_000, 2_500]);
+    let before = sender.deficit(0.0);
+
+    for number in 1..11 {
+        sender.note(NOW, number, Carried::Equation, 1_000, RTT);
+    }
+
+    let made_good = before - sender.deficit(0.0);
+    assert!((4.9..5.5).contains(&made_good), "{made_good}");
+}
+
+#[test]
+fn what_goes_to_a_peer_that_never_reports_is_remembered_within_bounds() {
+    let mut sender = Sender::new(64);
+    for number in 0..20_000 {
+        sender.note(NOW, number, Carried::Other, 100, RTT);
+    }
+
+    assert_eq!(sender.remembered(PathId::FIRST), 8 * 1_024);
 }

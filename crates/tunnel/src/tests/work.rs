@@ -484,3 +484,17 @@ fn the_acknowledgements_of_a_download_of_a_gigabit_are_released() {
 
     assert_eq!((target.released, target.stats().inner.packets_over_budget), (44_000, 0));
 }
+
+#[test]
+fn each_source_that_a_repair_covers_is_work_though_it_is_empty() {
+    let mut victim = Victim::new();
+    for number in 0..1_022 {
+        victim.source(number, &[]);
+    }
+
+    let few = victim.steps(|it| it.repair(5_000, (1_022, 2), &[]));
+    let many = victim.steps(|it| it.repair(5_001, (0, 1_024), &[]));
+
+    assert_eq!(victim.stats.sources_recovered, 2);
+    assert!(many > 1_024 * 64 && few < 1_024 * 64, "{few}, {many}");
+}

@@ -169,3 +169,26 @@ impl Net {
         }
     }
 }
+
+#[test]
+fn a_call_that_came_sealed_by_a_further_path_is_answered_on_the_first() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.collect(0);
+    let (_, mut call) = net.wire.remove(0);
+
+    net.ends[1].peers.handle_carried(net.now, PeerId(0), &mut call.datagram);
+    net.collect(1);
+    let answered: Vec<_> = net.wire.iter().map(|(from, it)| (*from, it.to)).collect();
+    net.settle();
+
+    assert_eq!(answered, [(1, net.ends[0].address)]);
+    assert!(net.story().contains(&"a rekeyed".to_owned()));
+    let malformed = |net: &Net| net.ends[1].peers.totals().malformed;
+    let before = malformed(&net);
+    net.ends[1].peers.handle_carried(net.now, PeerId(0), &mut [0; 100]);
+    assert_eq!(malformed(&net), before + 1);
+}

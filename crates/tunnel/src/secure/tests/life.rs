@@ -111,6 +111,17 @@ fn a_peer_that_is_called_in_vain_is_called_where_it_is_newly_configured() {
 }
 
 #[test]
+fn a_session_is_of_use_until_it_is_too_old_and_no_longer() {
+    let mut net = Net::pair();
+    net.settle();
+    let expires = net.now + SECOND * 180;
+
+    let is_there = |at| net.ends[0].peers.has_session(at, PeerId(0));
+
+    assert_eq!([expires - Duration::from_nanos(1), expires].map(is_there), [true, false]);
+}
+
+#[test]
 fn a_core_made_anew_never_meets_old_keys() {
     let mut net = Net::pair();
     net.settle();
@@ -163,6 +174,11 @@ fn the_halves_work_on_threads_of_their_own() {
     net.ends[1].peers.handle_heard(now, heard);
     net.passes = |_, _| true;
     net.settle();
+    let mut again = vec![0; OVERHEAD];
+    let mut sealer = net.ends[0].peers.sealer(PeerId(0)).unwrap();
+    sealer.seal(now, 4, &mut again).unwrap();
+    let opened = net.ends[1].peers.opener().open(now, from, &mut again);
+    assert!(matches!(opened, Opened::Payload { heard: None, .. }), "{opened:?}");
     net.send(1, "b has keys too");
     assert_eq!(net.ends[0].received, ["b has keys too"]);
 }

@@ -79,3 +79,18 @@ fn no_two_lives_of_a_gateway_seal_with_the_same_key_and_number() {
         assert!(matches!(opened, Some(Incoming::Payload { .. })), "{opened:?}");
     }
 }
+
+#[test]
+fn an_answer_of_which_the_caller_made_nothing_is_counted_with_its_next_call() {
+    let mut net = Net::pair();
+    // No answer comes through.
+    net.passes = |from, _| from == 0;
+    net.settle();
+    let unconfirmed = |net: &Net| net.ends[1].peers.stats(PeerId(0)).answers_unconfirmed;
+    assert_eq!(unconfirmed(&net), 0);
+
+    net.restart(0, UNIX + Duration::from_secs(1));
+    net.settle();
+
+    assert_eq!(unconfirmed(&net), 1);
+}
