@@ -10,6 +10,8 @@ use super::link::{LinkReport, PeerConfig};
 use super::repair::OVERHEAD;
 use super::rtt::Estimator;
 
+/// Octets of a long packet.
+pub const LONG: usize = 500;
 /// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
 /// and then, and what is not acknowledged does not count as tried.
 const SILENCES: u8 = 6;
@@ -21,6 +23,8 @@ const FEW_LOST: f64 = 0.02;
 const LITTLE: f64 = 8.0;
 /// Copies of acknowledgements until the neighbour is heard, while little is known.
 const BLIND_COPIES: u8 = 4;
+/// While only short packets were timed, answers may take so many times as long: a first flight goes before them.
+const FIRST_FLIGHT: u32 = 8;
 /// A link counts as lossless only after this many packets have arrived.
 const KNOWN: f64 = 32.0;
 
@@ -35,6 +39,8 @@ pub struct PeerPath {
     silences: u8,
     /// Copies of TCP's acknowledgements since the neighbour was heard last.
     ack_copies: u8,
+    /// Octets of the longest packet that was sent.
+    longest_sent: usize,
     /// Since when the neighbour is heard: the first acknowledgement, or the first after it was silent.
     heard_since: Option<Time>,
     /// When the neighbour may be probed next, while silent.
@@ -110,6 +116,7 @@ impl PeerPath {
             budget: Budget::new(parameters.window),
             silences: 0,
             ack_copies: 0,
+            longest_sent: 0,
             heard_since: None,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,
@@ -162,9 +169,10 @@ impl PeerPath {
         self.budget.handle_sample(rtt);
     }
 
-    /// Handles the sending of a packet, which may count in the budget; returns the packet's sample, and whether to ask
-    /// for an acknowledgement.
-    pub fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
+    /// Handles the sending of a packet of `len` octets, which may count in the budget; returns the packet's sample, and
+    /// whether to ask for an acknowledgement.
+    pub fn handle_sent(&mut self, now: Time, len: usize, is_counted: bool) -> (Sample, bool) {
+        self.longest_sent = self.longest_sent.max(len);
         if is_counted {
             self.budget.pace(now, &self.rtt);
         }
@@ -273,6 +281,18 @@ impl PeerPath {
         let is_patient = self.is_patient(config);
         let ours = config.ack_wait(self.rtt.known(is_patient), is_patient);
         if is_patient { ours + ours / 4 } else { ours }
+    }
+
+    /// Whether packets were sent of which nobody knows how long they take: only much shorter ones were timed.
+    ///
+    /// After the handshake of TCP a first flight keeps a slow radio busy for hundreds of the round trips known so far.
+    pub fn is_untimed(&self) -> bool {
+        self.longest_sent >= LONG && self.longest_sent > 2 * self.rtt.longest()
+    }
+
+    /// How long the neighbour may take to answer.
+    pub fn patience(&self, config: &Config) -> Duration {
+        self.silence(config) * if self.is_untimed() { FIRST_FLIGHT } else { 1 }
     }
 
     /// How long an acknowledgement takes at most, unless it is lost.
@@ -406,6 +426,21 @@ mod tests {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let config = PeerConfig { link: Link(0), local: address, remote: address, mtu: 1_500 };
         PeerPath::new(config, &Config::new(Profile::Default))
+    }
+
+    #[test]
+    fn an_answer_may_take_longer_while_only_much_shorter_packets_were_timed() {
+        let config = Config::new(Profile::Default);
+        let mut path = path();
+        path.handle_sample(Time::ZERO, 60, Duration::from_millis(100));
+
+        path.handle_sent(Time::ZERO, 400, true);
+        assert_eq!(path.patience(&config), path.silence(&config), "short packets fill nothing");
+        path.handle_sent(Time::ZERO, 1_000, true);
+        assert_eq!(path.patience(&config), path.silence(&config) * FIRST_FLIGHT);
+
+        path.handle_sample(Time::ZERO, 600, Duration::from_millis(100));
+        assert_eq!(path.patience(&config), path.silence(&config));
     }
 
     fn learnt(delivered: u32, lost: u32, runs: u32) -> PeerPath {

@@ -499,7 +499,7 @@ impl Relay {
     #[must_use]
     pub fn patience(&self, peer: Peer) -> Option<Duration> {
         let path = &self.peers.get(&peer).filter(|_| self.config.profile == Profile::Default)?.path;
-        Some(path.silence(&self.config))
+        Some(path.patience(&self.config))
     }
 
     /// The time to a peer and back; before anything is known, the first retransmission timer.

@@ -105,6 +105,11 @@ impl Estimator {
         self.deviation
     }
 
+    /// Octets of the longest packet that was timed.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// How long an acknowledgement of the first packet, with `len` octets, may take: nothing is known but what the
     /// driver says.
     pub fn first_timeout(&self, len: usize) -> Duration {

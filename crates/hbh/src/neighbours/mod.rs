@@ -53,8 +53,8 @@ const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 const EAGER_FOR: Duration = Duration::from_secs(5);
 /// Answers to one hello are spread over this time to avoid collisions.
 const ANSWER_SPREAD: Duration = Duration::from_millis(10);
-/// After this long a silence, while packets go to a neighbour, we ask whether the neighbour is
-/// there.
+/// If packets to a neighbour were not answered for so long, or for the time that an answer may take, we ask whether the
+/// neighbour is there.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
@@ -291,6 +291,7 @@ impl Neighbours {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         neighbour.counter = hello.counter;
         self.stats.refusals_refuted += u64::from(neighbour.handle_heard(now));
+        neighbour.said_hello = now;
         neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
@@ -345,7 +346,13 @@ impl Neighbours {
             self.due = earliest(self.due, Some(now));
         }
         neighbour.used = now;
-        if !neighbour.is_doubted && now.since(neighbour.heard) > DOUBT_AFTER {
+        neighbour.patience = patience.unwrap_or_default();
+        let missed_since = match patience {
+            Some(_) => neighbour.unanswered_since.unwrap_or(now),
+            None => neighbour.heard,
+        };
+        let is_missed = now.since(missed_since) > DOUBT_AFTER.max(neighbour.patience);
+        if !neighbour.is_doubted && is_missed {
             neighbour.is_doubted = true;
             neighbour.answer_at = Some(now);
             self.due = earliest(self.due, Some(now));
@@ -558,7 +565,8 @@ impl Neighbours {
             } else {
                 self.config.interval
             };
-            let interval = interval * self.crowd(interface);
+            let times = if self.are_talking(now, interface) { MOST_CROWDED } else { 1 };
+            let interval = interval * times.max(self.crowd(interface));
             // Jitter keeps gateways that started together apart.
             let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
             let number = self.interfaces[interface].departures.number(now);
@@ -586,7 +594,7 @@ impl Neighbours {
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = neighbour.is_doubted.then(|| now + DOUBT_INTERVAL);
+        neighbour.answer_at = neighbour.is_doubted.then(|| now + neighbour.doubt_interval());
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || challenger.is_some();
@@ -609,7 +617,7 @@ impl Neighbours {
     fn question(&mut self, now: Time, interface: usize) -> Option<Hello> {
         let crowd = self.crowd(interface);
         let after = |neighbour: &Neighbour| match neighbour.peer {
-            Some(_) => DOUBT_INTERVAL * crowd,
+            Some(_) => neighbour.doubt_interval() * crowd,
             None => DOUBT_INTERVAL.max(self.config.interval / 4) * crowd,
         };
         let is_due = |neighbour: &Neighbour, by: Time| {
@@ -637,6 +645,15 @@ impl Neighbours {
     fn crowd(&self, interface: usize) -> u32 {
         let times = self.known.range(places_on(interface)).count() / LISTED;
         u32::try_from(times).unwrap_or(u32::MAX).clamp(1, MOST_CROWDED)
+    }
+
+    /// Whether packets of late say what a hello to all neighbours would say. On a slow half-duplex radio each hello costs
+    /// two turn-rounds. Newcomers are answered all the same.
+    fn are_talking(&self, now: Time, interface: usize) -> bool {
+        let mut known = self.known.range(places_on(interface)).map(|(_, it)| it).peekable();
+        self.config.profile == Profile::Default
+            && known.peek().is_some()
+            && known.all(|neighbour| neighbour.is_talking(now, self.config.interval))
     }
 
     /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
@@ -905,7 +922,8 @@ impl Neighbours {
 
 /// Answers to one neighbour are no more frequent than this.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
-/// A neighbour that was asked may be silent for a third of the usual time.
+/// A neighbour that was asked may be silent for a third of the usual time, or three times as long as its answers may
+/// take.
 const DOUBT_HOLD: u32 = 3;
 
 /// A station that says hello.
@@ -920,8 +938,11 @@ struct Neighbour {
     peer: Option<Peer>,
     first_heard: Time,
     heard: Time,
-    /// When a packet was last sent there.
+    /// When its last hello came.
+    said_hello: Time,
+    /// When a packet was last sent there, and how long the answer to it may take.
     used: Time,
+    patience: Duration,
     is_doubted: bool,
     /// When the first unanswered packet was sent there.
     unanswered_since: Option<Time>,
@@ -962,7 +983,9 @@ impl Neighbour {
             peer: None,
             first_heard: now,
             heard: now,
+            said_hello: now,
             used: now,
+            patience: Duration::ZERO,
             is_doubted: false,
             unanswered_since: None,
             asked: 0,
@@ -1044,13 +1067,25 @@ impl Neighbour {
     /// When it has been silent for too long to be up, or to be remembered.
     fn expires_at(&self, hold: Duration) -> Time {
         let silence = match (self.is_doubted, self.peer) {
-            (true, Some(_)) => hold / DOUBT_HOLD,
+            (true, Some(_)) => (hold / DOUBT_HOLD).max(self.patience * DOUBT_HOLD).min(hold),
             // It was up, and is asked whether it is back.
             (true, None) => TCP_LIFETIME,
             _ => hold,
         };
         let silent = self.heard + silence;
         self.ends_at().map_or(silent, |at| at.min(silent))
+    }
+
+    /// Whether packets went both ways within this time.
+    fn is_talking(&self, now: Time, within: Duration) -> bool {
+        let is_late = |at: Time| now.since(at) < within;
+        let brings_packets = self.heard > self.said_hello;
+        self.peer.is_some() && brings_packets && is_late(self.heard) && is_late(self.used)
+    }
+
+    /// Between two questions whether it is there: its answer to the last one may still come.
+    fn doubt_interval(&self) -> Duration {
+        DOUBT_INTERVAL.max(self.patience)
     }
 
     /// Whether packets go there, and nothing comes.

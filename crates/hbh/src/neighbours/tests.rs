@@ -96,6 +96,73 @@ fn silence_is_noticed_sooner_while_packets_go_there() {
 }
 
 #[test]
+fn a_neighbour_is_doubted_when_packets_stay_unanswered_and_not_because_it_had_nothing_to_say() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.run(DOUBT_AFTER * 3 / 2, |_| true);
+    let is_doubted = |pair: &mut Pair| {
+        pair.left.handle_sent(pair.now, (0, mac(1)), Some(Duration::from_millis(200)));
+        pair.left.known[&(0, mac(1))].is_doubted
+    };
+
+    let doubted: Vec<bool> = (0..13)
+        .map(|_| {
+            pair.now += Duration::from_millis(100);
+            is_doubted(&mut pair)
+        })
+        .collect();
+
+    assert_eq!(doubted.iter().position(|&it| it), Some(11), "{doubted:?}");
+}
+
+#[test]
+fn a_neighbour_whose_answers_take_long_is_asked_less_often_and_missed_later() {
+    let down_after = |patience: Duration| {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        let (from, before) = (pair.now, pair.left.stats().hellos_sent);
+        let mut story = Vec::new();
+        while story.is_empty() {
+            pair.left.handle_sent(pair.now, (0, mac(1)), Some(patience));
+            story = pair.run(Duration::from_millis(100), |_| true);
+        }
+        (pair.now.since(from).as_secs(), pair.left.stats().hellos_sent - before)
+    };
+
+    let (soon, often) = down_after(Duration::from_millis(100));
+    let (late, seldom) = down_after(config().hold / 5);
+    let (latest, _) = down_after(config().hold);
+
+    let hold = config().hold.as_secs();
+    assert!(soon <= hold / 3 && (hold / 2..hold).contains(&late), "{soon} s, {late} s");
+    assert!(seldom < often, "{seldom}, {often}");
+    assert!(latest <= hold, "{latest} s");
+}
+
+#[test]
+fn hellos_are_rare_while_packets_go_both_ways() {
+    let hellos = |are_talking: bool| {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        let before = pair.left.stats().hellos_sent;
+        for _ in 0..1_000 {
+            if are_talking {
+                pair.left.handle_sent(pair.now, (0, mac(1)), Some(Duration::from_millis(200)));
+                pair.right.handle_alive(pair.now, (0, mac(0)));
+                pair.right.handle_sent(pair.now, (0, mac(0)), Some(Duration::from_millis(200)));
+                pair.left.handle_alive(pair.now, (0, mac(1)));
+            }
+            assert_eq!(pair.run(Duration::from_millis(100), |_| false), [""; 0]);
+        }
+        pair.left.stats().hellos_sent - before
+    };
+
+    let (usual, rare) = (hellos(false), hellos(true));
+
+    assert!(rare * 3 < usual && rare * 5 > usual, "{rare}, {usual}");
+}
+
+#[test]
 fn only_whoever_owes_an_answer_is_asked_alone_and_three_times_at_most() {
     let patience = Some(Duration::from_millis(50));
     let asked = |pauses: &[u64]| {

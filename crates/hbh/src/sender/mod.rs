@@ -35,7 +35,7 @@ use super::config::{Config, PROBE_INTERVAL, Profile};
 use super::link::Peer;
 use super::pacer::Pacer;
 use super::packet::Packet;
-use super::peer::{Learned, PeerPath};
+use super::peer::{LONG, Learned, PeerPath};
 use super::pool::Pool;
 use super::receiver::START;
 use super::repair;
@@ -516,7 +516,8 @@ impl Sender {
         let (sample, wants_ack) = match config.profile {
             Profile::Default => {
                 let is_counted = self.flight.is_counted(index);
-                let (sample, asks) = peer.handle_sent(now, is_counted);
+                let len = self.flight.slots[index].packet_len();
+                let (sample, asks) = peer.handle_sent(now, len, is_counted);
                 (sample, is_probe || asks)
             }
             // "At the end of each transmission window": after W packets, or when none is left.
@@ -884,7 +885,7 @@ impl Sender {
                 let index = self.repeats.len().checked_sub(back)?;
                 let repeat = *self.repeats.get(index)?;
                 debug_assert_eq!(repeat.number, number, "they have numbers in a row");
-                ((repeat.order, repeat.at), 0)
+                ((repeat.order, repeat.at), self.flight.len_of(repeat.of))
             }
         };
         self.newest_arrived = self.newest_arrived.max(arrived.1);
@@ -999,6 +1000,8 @@ const PROBES: u8 = 4;
 const MOST_UNHEARD: usize = 8;
 /// Each silence lasts longer than the one before, this many times.
 const BACKOFFS: u8 = 3;
+/// While nobody knows how long the packets in flight take, each lasts twice as long, this many times.
+const DOUBLINGS: u8 = 6;
 
 impl Sender {
     /// Declares lost what has been silent for too long; returns whether a silence has ended.
@@ -1018,7 +1021,7 @@ impl Sender {
         }
         self.expiries = self.expiries.saturating_add(1);
         let mut probes = match config.profile {
-            Profile::Default if peer.is_silent() => 1,
+            Profile::Default if peer.is_silent() || peer.is_untimed() => 1,
             Profile::Default => self.probes().into(),
             Profile::Paper => usize::MAX,
         };
@@ -1110,6 +1113,13 @@ impl Sender {
                 if rtt.mean().is_none() {
                     return Some(self.last_sent + self.first_silence(rtt, config));
                 }
+                if peer.is_untimed() {
+                    let before = u32::try_from(self.flight.counted).unwrap_or(u32::MAX);
+                    let usual = rtt.timeout(0)
+                        + self.flight.allowance(rtt).saturating_mul(before.max(1))
+                        + peer.longest_ack_wait(config);
+                    return Some(self.waits_since(rtt) + self.doubled(usual));
+                }
                 let backoffs = self.expiries.min(BACKOFFS);
                 let usual = rtt.timeout(backoffs)
                     + if self.expiries == 0 { self.flight.allowance(rtt) } else { Duration::ZERO }
@@ -1135,6 +1145,11 @@ impl Sender {
         self.last_sent.min(oldest.max(self.heard_at) + rtt.timeout(0))
     }
 
+    /// Doubles a wait with each silence, as TCP does: repeats of long packets must not fill a link that may be slow.
+    fn doubled(&self, wait: Duration) -> Duration {
+        wait * (1 << self.expiries.min(DOUBLINGS))
+    }
+
     /// How long to wait for the first acknowledgement ever.
     ///
     /// While nobody knows how long it takes, a packet goes out twice in the first second.
@@ -1147,6 +1162,9 @@ impl Sender {
         let longest = self.flight.slots.iter().map(Slot::packet_len).max().unwrap_or(0);
         let wait = config.ack_wait(None, false);
         let usual = rtt.first_timeout(longest) + wait;
+        if longest >= LONG {
+            return self.doubled(usual);
+        }
         (usual * (1 << self.expiries.min(BACKOFFS))).min(PROBE_INTERVAL.max(usual))
     }
 }
@@ -1160,9 +1178,6 @@ fn has_room(room: Room, packet: &Packet) -> bool {
     }
 }
 
-/// Octets of a long packet. Bursts of long packets fill queues. A flow with long packets copies a lone packet once at
-/// most until the peer has answered.
-const LONG: usize = 500;
 /// The pause between two transmissions while nobody knows how long one takes.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
@@ -1442,6 +1457,13 @@ impl Flight {
     fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
+    }
+
+    /// Octets of the packet with this number, if it is still here.
+    fn len_of(&self, number: Option<u64>) -> usize {
+        let ahead = number.and_then(|number| number.checked_sub(self.base()));
+        let at = ahead.and_then(|ahead| usize::try_from(ahead).ok());
+        at.and_then(|at| self.slots.get(at)).map_or(0, Slot::packet_len)
     }
 
     /// How much longer its longest packet may take.

@@ -71,6 +71,47 @@ fn after_a_silence_four_packets_go_out_again_and_then_eight() {
     }
 }
 
+/// Its first flight keeps a slow radio busy for hundreds of the round trips that are known.
+#[test]
+fn while_only_short_packets_were_timed_long_ones_are_repeated_one_by_one_and_ever_more_seldom() {
+    let repeated = |is_timed: bool| {
+        let mut pair = Line::pair(quiet(Profile::Default));
+        let first = if is_timed { 1_000 } else { 20 };
+        pair.give(&segment(0, first, ACK));
+        pair.run(|_| Fate::ARRIVES);
+        for number in 0..10 {
+            pair.give(&segment(1_000 * (1 + number), 1_000, ACK));
+        }
+
+        [1, 9].map(|seconds| {
+            pair.run_for(Duration::from_secs(seconds), |_| Fate::LOST);
+            pair.relays[A].stats().sent.data_repeated
+        })
+    };
+
+    let ([early, late], [timed, _]) = (repeated(false), repeated(true));
+
+    assert!((1..=2).contains(&early) && late <= 5, "{early}, then {late}");
+    assert!(timed >= 12, "{timed}");
+}
+
+/// Otherwise the next flight would count as the first.
+#[test]
+fn an_answer_to_the_repeat_of_a_long_packet_times_it_too() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.give(&segment(0, 1_000, ACK));
+    pair.run(|sent| if sent.number == 0 { Fate::LOST } else { Fate::ARRIVES });
+    assert_eq!((pair.delivered.len(), pair.relays[A].stats().sent.data_repeated), (1, 1));
+
+    for number in 1..11 {
+        pair.give(&segment(1_000 * number, 1_000, ACK));
+    }
+    pair.run_for(Duration::from_secs(1), |_| Fate::LOST);
+
+    let repeated = pair.relays[A].stats().sent.data_repeated - 1;
+    assert!(repeated >= 12, "{repeated}");
+}
+
 #[test]
 fn what_waited_for_the_neighbour_to_be_heard_is_not_thinned_and_what_comes_later_is() {
     let config = quiet(Profile::Default);
