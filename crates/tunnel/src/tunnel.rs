@@ -742,6 +742,7 @@ impl Tunnel {
         let (received, runs) = path.reported.counts();
         path.lost = path.lost.max(end.saturating_sub(received));
         self.sender.handle_counts(now, id, [end, received, runs]);
+        path.rate.note_flows(self.queue.waiting_flows());
         path.rate.handle_report(now, &for_rate);
         let is_awaited = self.is_awaited(at);
         let path = &mut self.paths[at];

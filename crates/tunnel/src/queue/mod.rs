@@ -286,6 +286,11 @@ impl Queue {
         self.octets
     }
 
+    /// How many flows have packets waiting.
+    pub fn waiting_flows(&self) -> usize {
+        self.stats.flows
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.packets == 0

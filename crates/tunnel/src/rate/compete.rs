@@ -44,6 +44,8 @@ pub struct Compete {
     /// Datagrams sent from a sign of congestion to the next: in the mean, and since the last one.
     interval: f64,
     open: f64,
+    /// The share that is due, in flows.
+    weight: f64,
 }
 
 impl Compete {
@@ -61,6 +63,7 @@ impl Compete {
             own: 0,
             interval: 0.0,
             open: 0.0,
+            weight: 1.0,
         }
     }
 
@@ -85,9 +88,12 @@ impl Compete {
         self.look_in = if is_own { LOOK_SOON } else { LOOK };
     }
 
-    /// A round trip has ended.
-    pub fn end_round(&mut self) {
+    /// A round trip has ended in which so many `flows` inside had something to send: beside others, they are due what
+    /// they would get without a tunnel.
+    pub fn end_round(&mut self, flows: f64) {
         self.look_in = self.look_in.saturating_sub(1);
+        // When a buffer overflows, several flows would be cut, not only one.
+        self.weight = flows.sqrt();
     }
 
     /// Whether the next check whether the queue is ours is due.
@@ -104,13 +110,14 @@ impl Compete {
     pub fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
         // Fast convergence: RFC 9438, 4.7.
         let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
-        let Self { is_by_loss, look_in, own, interval, open, .. } = *self;
+        let Self { is_by_loss, look_in, own, interval, open, weight, .. } = *self;
         *self = Self {
             is_by_loss,
             look_in,
             own,
             interval,
             open,
+            weight,
             ..Self::new(now, most, window * part)
         };
         self.after_cut
@@ -126,13 +133,18 @@ impl Compete {
         datagram: f64,
     ) -> f64 {
         let lost = (self.most - self.after_cut).max(0.0) / datagram;
-        let k = libm::cbrt(lost / C);
+        let c = C * self.weight;
+        let k = libm::cbrt(lost / c);
         let t = (now.since(self.cut_at) + rtt).as_secs_f64();
-        let cubic = self.most + C * (t - k).powi(3) * datagram;
+        let cubic = self.most + c * (t - k).powi(3) * datagram;
         let target = cubic.clamp(window, 1.5 * window);
         let part = (acked / window).min(1.0);
-        let beta = if self.is_by_loss { BETA } else { BETA_PACED };
-        let alpha = if self.reno < self.most { 3.0 * (1.0 - beta) / (1.0 + beta) } else { 1.0 };
+        let beta = self.of_one(if self.is_by_loss { BETA } else { BETA_PACED });
+        let alpha = if self.reno < self.most {
+            3.0 * self.weight.powi(2) * (1.0 - beta) / (1.0 + beta)
+        } else {
+            self.weight
+        };
         self.reno += alpha * datagram * part;
         let most = self.fair(rtt.as_secs_f64()) * datagram;
         (window + (target - window) * part).max(self.reno).min(most)
@@ -158,16 +170,23 @@ impl Compete {
         if !self.is_by_loss || self.interval == 0.0 {
             return f64::MAX;
         }
-        FAIR * tcp(self.interval.max(self.open), rtt)
+        // Of the losses, each flow has its part.
+        FAIR * self.weight * tcp(self.weight * self.interval.max(self.open), rtt)
     }
 
     /// The part of the window that a loss leaves.
     pub fn beta(&self, window: f64) -> f64 {
-        match self.is_by_loss {
+        self.of_one(match self.is_by_loss {
             true if window <= self.reno => BETA,
             true => BETA_SHORT,
             false => BETA_PACED,
-        }
+        })
+    }
+
+    /// The part of the common window that remains if a loss leaves one of the flows `part` of its own (MulTCP:
+    /// Crowcroft and Oechslin 1998).
+    fn of_one(&self, part: f64) -> f64 {
+        1.0 - (1.0 - part) / self.weight
     }
 
     /// Whether the window is far beyond the size at which congestion was met.

@@ -73,6 +73,9 @@ const QUEUE_LEAST: f64 = 0.001;
 /// What was sent so many round trips and seconds ago is not in flight. Nobody reports probes and reports while no data go.
 const OLD_ROUNDS: f64 = 3.0;
 const OLD: f64 = 3.0;
+/// The flows that wait are averaged over so many reports, and more than this many get no greater share.
+const FLOWS_MEMORY: f64 = 32.0;
+const MOST_FLOWS: f64 = 4.0;
 /// The number of successive timeouts that cut the window; fewer may mean that only reports were lost.
 const SILENCES: u8 = 3;
 
@@ -109,6 +112,8 @@ pub struct Rate {
     /// The earliest time at which loss or an ECN mark may lower the window again.
     mark_at: Time,
     credit: Credit,
+    /// How many of the user's flows had packets waiting, in the mean of the last reports.
+    flows: f64,
     /// Timeouts since the last report.
     silences: u8,
     /// The number of reports that contradict the datagrams sent.
@@ -194,6 +199,7 @@ impl Rate {
             limited_until: 0,
             mark_at: now,
             credit: Credit { octets: INITIAL * datagram, at: now },
+            flows: 1.0,
             silences: 0,
             strange_reports: 0,
         }
@@ -229,6 +235,11 @@ impl Rate {
     pub fn handle_idle(&mut self, now: Time) {
         self.earn(now);
         self.limited_until = self.flight.next();
+    }
+
+    /// So many of the user's flows have packets waiting.
+    pub fn note_flows(&mut self, waiting: usize) {
+        self.flows += ((waiting as f64).clamp(1.0, MOST_FLOWS) - self.flows) / FLOWS_MEMORY;
     }
 
     /// Takes a report of the peer. Outdated and impossible reports are ignored.
@@ -760,7 +771,7 @@ impl Rate {
             self.window = compete.grow(now, self.window, acked, rtt, self.datagram);
         }
         if is_round {
-            compete.end_round();
+            compete.end_round(self.flows);
         }
         let is_free = queue < target / 2.0 && compete.is_beyond(self.window);
         if compete.is_alone() || is_free && !compete.is_by_loss() {

@@ -51,6 +51,18 @@ fn two_busy_flows_take_turns_by_octets() {
 }
 
 #[test]
+fn flows_are_counted_while_they_have_packets() {
+    let mut queue = queue(NO_LIMIT);
+    for flow in [1, 2, 3, 3] {
+        queue.push(at(0), &udp(flow, 0, 100, 0)).unwrap();
+    }
+    assert_eq!(queue.waiting_flows(), 3);
+
+    while pop(at(1), &mut queue).is_some() {}
+    assert_eq!(queue.waiting_flows(), 0);
+}
+
+#[test]
 fn a_sparse_flow_passes_beside_any_number_of_busy_ones() {
     let mut queue = queue(NO_LIMIT);
     for number in 0..100 {

@@ -184,6 +184,26 @@ fn a_queue_that_is_seen_in_a_test_of_losses_is_controlled_by_its_length() {
 }
 
 #[test]
+fn beside_cubic_several_flows_inside_have_more_than_one() {
+    for buffer in [0.1, 0.25, 1.0, 4.0] {
+        let share = |flows| {
+            let mut peer = Peer::new(&Config::default());
+            peer.flows = flows;
+            let cubic = Sender::Cubic(Box::default());
+            let flows = vec![(0.0, f64::MAX, Sender::Bulk(Box::new(peer))), (0.0, f64::MAX, cubic)];
+            let mut world = World::new(1, Path::clean(10e6, 25 * MS, buffer), flows);
+            world.run(120.0);
+            world.throughput(0, 20.0, 120.0) / world.throughput(1, 20.0, 120.0)
+        };
+
+        let [one, two, four, many] = [1, 2, 4, 100].map(share);
+        assert!(two > one && four > 1.3 * one, "{buffer}: {one} {two} {four}");
+        assert!((1.5..3.0).contains(&two) && (2.0..7.0).contains(&four), "{buffer}: {two} {four}");
+        assert!(many < 7.0, "{buffer}: {many}");
+    }
+}
+
+#[test]
 fn beside_cubic_a_short_or_full_buffer_is_not_flooded() {
     // Octets that wait at most: 6, 4, 8 and 333 datagrams.
     for (rate, delay, buffer) in

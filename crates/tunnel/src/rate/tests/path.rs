@@ -96,6 +96,8 @@ pub struct Peer {
     /// Octets in flight that the flow inside has at most, if it is not always ahead; it begins with
     /// 8 datagrams, and has twice as many each tenth of a second.
     pub inner_window: Option<f64>,
+    /// How many flows inside always have packets waiting.
+    pub flows: usize,
     newest: Option<(u64, Time)>,
     overtaken: Overtaken,
     marked: u64,
@@ -115,6 +117,7 @@ impl Peer {
             short: (0, 0),
             duty: None,
             inner_window: None,
+            flows: 1,
             newest: None,
             overtaken: Overtaken::default(),
             marked: 0,
@@ -289,6 +292,7 @@ impl World {
                 let newest_at =
                     Duration::from_micros(77_000_000 + u64::try_from(micros).expect("short"));
                 peer.heard = now;
+                peer.rate.note_flows(peer.flows);
                 peer.rate.handle_report(
                     now,
                     &Feedback { newest, newest_at, delay: waited, received: count, marked },
