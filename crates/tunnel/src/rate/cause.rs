@@ -7,8 +7,9 @@
 
 use super::round::LossCount;
 
-/// How many reports count, about.
+/// How many reports count, about, once so many of them had losses.
 const MEMORY: f64 = 1_024.0;
+const EVENTS: f64 = 13.0;
 /// The fewest reports with losses that tell.
 const FEWEST: f64 = 10.0;
 /// The queue around losses must exceed the usual one by this many standard errors of its mean.
@@ -52,7 +53,8 @@ impl Cause {
         // The lost ones were between the two.
         let queue = queue.max(before);
         let (mean, deviation) = self.usual();
-        let fade = 1.0 - 1.0 / MEMORY;
+        // Where losses are rare, nothing is forgotten until there are enough of them to tell.
+        let fade = if self.events < EVENTS { 1.0 } else { 1.0 - 1.0 / MEMORY };
         for tally in [&mut self.all, &mut self.short, &mut self.empty] {
             tally.fade(fade);
         }
@@ -82,6 +84,11 @@ impl Cause {
         let (mean, deviation) = self.usual();
         let excess = self.around / self.events - mean;
         excess > LEAST && excess > ERRORS * deviation / self.events.sqrt()
+    }
+
+    /// The mean queue around losses, in seconds.
+    pub fn queue_at_losses(&self) -> f64 {
+        self.around / self.events.max(1.0)
     }
 
     /// Whether any datagram was lost of late.

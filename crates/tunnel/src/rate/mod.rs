@@ -516,6 +516,8 @@ const FOREIGN: u32 = 2;
 /// part below, we check whether it is ours.
 const LONG: f64 = 1.15;
 const MADE_ROOM: f64 = 0.85;
+/// A buffer has room for the target if its losses come with a queue longer than this multiple of it.
+const ROOM: f64 = 3.0;
 /// With fewer datagrams in the window we never compete: their effect on a queue is too small to
 /// measure.
 const FEW: f64 = 8.0;
@@ -646,9 +648,13 @@ impl Rate {
         if matches!(self.phase, Phase::Cruise) && self.losses.cause.is_buffer() {
             let path = self.losses.cause.path().unwrap_or(f64::MAX).min(self.losses.blame.path());
             self.losses.ambient.limit_mean(path);
+            // A buffer with room for the target drops only what is beyond: the length of the queue tells enough.
+            let has_room = self.losses.cause.queue_at_losses() > ROOM * target;
             self.losses.cause.clear();
-            self.yield_to_losses(now, self.window);
-            return;
+            if !has_room {
+                self.yield_to_losses(now, self.window);
+                return;
+            }
         }
         if let (Some(queue), Phase::Cruise, None) = (self.path.queue(), self.phase, self.step) {
             self.standing.noise +=

@@ -184,6 +184,22 @@ fn a_queue_that_is_seen_in_a_test_of_losses_is_controlled_by_its_length() {
 }
 
 #[test]
+fn after_an_overflow_of_a_buffer_with_room_losses_of_the_path_do_not_slow_it_down() {
+    let path = Path {
+        rates: vec![(0.0, 25e6), (10.0, 2e6), (11.0, 25e6)],
+        buffer: 70.0 * 1_500.0,
+        loss: 0.003,
+        ..Path::clean(25e6, 37 * MS, 1.0)
+    };
+    let mut world = alone(1, path);
+    world.run(40.0);
+
+    assert!(world.drops > 20, "{}", world.drops);
+    let used = world.utilisation(15.0, 40.0);
+    assert!(used > 0.95, "{used}");
+}
+
+#[test]
 fn beside_cubic_several_flows_inside_have_more_than_one() {
     for buffer in [0.1, 0.25, 1.0, 4.0] {
         let share = |flows| {

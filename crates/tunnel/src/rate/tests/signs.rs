@@ -130,6 +130,17 @@ fn losses_where_the_queue_is_long_are_of_a_buffer_and_those_without_one_of_the_p
 }
 
 #[test]
+fn rare_losses_without_a_queue_are_of_the_path_too() {
+    let mut cause = Cause::default();
+    for report in 0..6_000 {
+        let received = 10 * (report + 1) - report / 500;
+        cause.handle_report(10 * (report + 1), received, 0.0, 0.001);
+    }
+
+    assert!(cause.is_path().is_some_and(|loss| (1e-4..3e-4).contains(&loss)), "{cause:?}");
+}
+
+#[test]
 fn losses_rise_when_they_are_more_than_usual_however_few_a_round_trip_has() {
     let rises = |usual: f64, lost: f64| {
         let mut ambient = Ambient::default();
