@@ -265,3 +265,32 @@ impl Sessions {
         self.all.extract_if(.., |it| is_gone(it)).for_each(|session| table.remove(session.index()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::secret::Aead;
+    use super::*;
+
+    #[test]
+    fn who_still_has_the_key_of_an_ended_session_seals_nothing_with_it() {
+        let (activity, table) = (Arc::new(Activity::default()), Table::new());
+        table.grow();
+        let mut sessions = Sessions::new(PeerId(0), Arc::clone(&activity));
+        let [seal, open] = [1, 2].map(|octet| Aead::new(&[octet; 32]));
+        let agreed = Agreed {
+            index: Index::new(0),
+            remote_index: Index::new(2),
+            keys: Keys { seal, open },
+            inbound: Inbound::new(Incarnation(1), activity),
+            is_confirmed: true,
+            rekey_at: Time::ZERO + REJECT_AFTER,
+        };
+        sessions.add(Time::ZERO, agreed, &table);
+        let key = Arc::clone(&sessions.all[0].send);
+        assert!(key.keepalive().is_some());
+
+        sessions.end(&table);
+
+        assert_eq!(key.keepalive(), None);
+    }
+}

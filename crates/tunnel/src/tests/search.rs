@@ -146,6 +146,25 @@ fn a_first_link_that_takes_more_again_is_used_at_once() {
     }
 }
 
+#[test]
+fn a_peer_that_was_silent_and_is_heard_again_is_asked_about_the_least_first() {
+    let mut now = Time::ZERO;
+    let mut search = Search::new(now, 1_280, 1_500);
+    let asked = |search: &mut Search, now| -> Vec<usize> {
+        std::iter::from_fn(|| search.poll_probe(now, Some(RTT), RATE)).collect()
+    };
+    let mut is_asked_little = false;
+    while !is_asked_little {
+        is_asked_little = asked(&mut search, now) == [296];
+        now = search.next_timeout().unwrap();
+        search.handle_timeout(now);
+    }
+
+    search.handle_heard(now);
+
+    assert_eq!(asked(&mut search, now), [296]);
+}
+
 /// A path that answers each probe up to its length after [`RTT`].
 struct Path {
     now: Time,
