@@ -46,6 +46,7 @@ fn nothing_goes_before_the_far_end_has_said_that_the_target_is_there() {
     assert_eq!(heard, b"220 ready");
     assert_eq!(near.write(now, client, b"HELO"), 4);
     assert_eq!(near.stats().sessions_confirmed, 1);
+    assert_eq!(bench.ends[1].core.stats().sessions_received, 1);
     bench.deliver();
     let mut heard = Vec::new();
     bench.ends[1].core.read(now, session, &mut heard, usize::MAX);

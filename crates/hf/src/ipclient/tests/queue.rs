@@ -110,6 +110,17 @@ fn what_was_taken_back_does_not_hide_the_acknowledgement_behind_it_from_the_next
 }
 
 #[test]
+fn what_the_stack_has_taken_leaves_room_for_the_next() {
+    let mut bench = Bench::new(Config { received: 1_000, ..config() });
+    let packet = udp([10, 0, 1, 9], 0, 400);
+    for _ in 0..20 {
+        bench.receive(&packet);
+        assert_eq!(bench.packets(), std::slice::from_ref(&packet));
+    }
+    assert_eq!(bench.client.stats().received.received_full, 0);
+}
+
+#[test]
 fn without_arq_a_segment_is_on_its_way_until_it_is_handed_over() {
     let mut config = config();
     config.set_unicast(Mode::ONCE);

@@ -323,6 +323,34 @@ fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
 }
 
 #[test]
+fn nobody_transmits_before_an_end_that_was_announced() {
+    for (eot, is_free) in [(0, true), (100, false)] {
+        let mut pair = Pair::new("2400", |_| {});
+        let to = pair.node(Side::A).address();
+        let header = Header { eow: Eow::None, eot, to, from: B, address_size: 4 };
+        let body = Body::Warning { received: 9, reason: Reason::Invalid };
+        let mut octets = Vec::new();
+        Frame { header, body }.emit(&mut octets);
+        let now = pair.now;
+        let waveform = Some(pair.node(Side::A).waveform());
+        for event in [
+            modem::Event::CarrierDetected { waveform },
+            modem::Event::Received(octets),
+            modem::Event::CarrierLost,
+        ] {
+            pair.node(Side::A).handle_modem(now, event);
+        }
+
+        pair.send(Side::A, b"HELLO");
+        // Fifty seconds were announced.
+        pair.run(Duration::from_secs(40));
+        assert_eq!(pair.transmissions()[0] > 0, is_free, "{eot}");
+        pair.run(MINUTE);
+        assert!(pair.transmissions()[0] > 0);
+    }
+}
+
+#[test]
 fn a_modem_that_reports_nothing_does_not_block_a_node_forever() {
     let mut pair = Pair::new("9600", |_| {});
     let waveform = pair.node(Side::A).waveform();

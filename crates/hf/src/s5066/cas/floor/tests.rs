@@ -169,3 +169,19 @@ fn slots_belong_to_one_station_each_and_the_first_to_whom_was_asked() {
     asked.handle_carrier_lost(at(10_000), true, false);
     assert_eq!(asked.next_start(at(10_000), 0), Some(at(10_100)));
 }
+
+#[test]
+fn who_was_answered_may_go_on_in_the_first_quarter_of_the_slot_for_answers() {
+    let mut floor = floor(Access::Slotted { position: 2, stations: 3 });
+    floor.handle_start(at(0), Some(0));
+    floor.handle_sent(at(1_000), at(1_000), true);
+    floor.handle_carrier(at(1_500));
+    floor.handle_answer();
+    floor.handle_carrier_lost(at(10_000), false, false);
+
+    assert_eq!(
+        // Later others have their turns first.
+        [10_000, 10_350, 10_351].map(|from| floor.next_start(at(from), 0)),
+        [10_100, 10_350, 16_100].map(|start| Some(at(start)))
+    );
+}

@@ -146,6 +146,41 @@ fn a_refusal_ends_a_call_and_is_told() {
 }
 
 #[test]
+fn what_was_to_be_said_of_a_link_is_not_said_once_it_is_outdated() {
+    let end = |link: &mut PhysicalLink| link.end(BreakReason::NoMoreData);
+    let take = |link: &mut PhysicalLink, c_pdu| link.handle_c_pdu(Time::ZERO, c_pdu, 7, true, None);
+    let exclusive = "send Request { is_exclusive: true }";
+    let mut calling = link();
+    calling.call(7, false, true, None);
+    let mut called = link();
+    take(&mut called, SOFT);
+    let _ = std::iter::from_fn(|| called.poll_event()).count();
+
+    let mut ended = calling.clone();
+    end(&mut ended);
+    assert_eq!(story(&mut ended), [""; 0], "the call was not made");
+    let mut other = calling.clone();
+    other.call(8, true, true, None);
+    assert_eq!(story(&mut other), [exclusive], "in place of the soft link");
+    let mut gone = calling.clone();
+    gone.forget();
+    assert_eq!(story(&mut gone), [""; 0]);
+
+    let mut ended = called.clone();
+    end(&mut ended);
+    let broken = ["send Break(NoMoreData)", "Broken { is_exclusive: false }"];
+    assert_eq!(story(&mut ended), broken, "and is not accepted first");
+    ended.handle_silence();
+    take(&mut ended, Cpdu::BreakConfirm);
+    assert_eq!(story(&mut ended), [""; 0], "the break was confirmed");
+
+    let _ = story(&mut calling);
+    calling.handle_silence();
+    take(&mut calling, Cpdu::Rejected(RejectReason::Unknown));
+    assert_eq!(story(&mut calling), ["Refused(Unknown)"], "without another call");
+}
+
+#[test]
 fn an_idle_link_is_broken_at_both_ends() {
     let (mut caller, mut called) = (link(), link());
     caller.call(7, false, true, None);

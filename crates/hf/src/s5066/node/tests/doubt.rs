@@ -2,7 +2,7 @@
 //! that did not arrive.
 
 use super::*;
-use crate::s5066::dts::wire::{CpduSegment, Datagram};
+use crate::s5066::dts::wire::{CpduSegment, Data, Datagram, Fsn, Numbers};
 
 /// The address of side A.
 const A: Address = Address::node(0x0a_141e);
@@ -140,6 +140,37 @@ fn a_hard_link_whose_other_end_is_gone_ends_in_time_on_a_shared_frequency() {
 /// Who sends the transmission that begins with these octets.
 fn sender(octets: &[u8]) -> Option<Address> {
     Frame::read(octets).ok().map(|(frame, _)| frame.header.from)
+}
+
+#[test]
+fn a_frame_that_no_window_of_ours_has_makes_both_ends_begin_anew() {
+    let mut pair = Pair::new("2400", |config| config.extensions = Extensions::NONE);
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(Duration::from_secs(30));
+
+    let data = Data {
+        fsn: Fsn(200),
+        is_start: true,
+        is_end: true,
+        in_order: true,
+        is_drop: false,
+        at_upper_edge: false,
+        at_lower_edge: false,
+        segment: CpduSegment::new(b"x"),
+    };
+    let header = Header { eow: Eow::None, eot: 0, to: A, from: B, address_size: 4 };
+    let mut octets = Vec::new();
+    Frame { header, body: Body::Data { numbers: Numbers::Short, data, ack: None } }
+        .emit(&mut octets);
+    let now = pair.now;
+    for event in [modem::Event::Received(octets), modem::Event::CarrierLost] {
+        pair.node(Side::A).handle_modem(now, event);
+    }
+    let id = pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE);
+
+    assert_eq!(pair.node(Side::A).stats().resets, 1);
+    assert!(pair.confirmed(Side::A).contains(&id));
 }
 
 #[test]
