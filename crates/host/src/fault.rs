@@ -65,23 +65,23 @@ kinds! {
     SERVICE = "service-down", High, AT_ONCE:
         "A service has failed, or waits for something of this host, and is started again.";
     INTERFACE = "interface-missing", High, AT_ONCE:
-        "An interface is missing, down, or without an address: it is waited for.";
+        "An interface is missing, down, or without an address; the service waits for it.";
     MISSING = "route-missing", High, LATER:
         "An address, route or rule of ours is not in the kernel, and cannot be put back.";
     DISPLACED = "route-displaced", Low, AT_ONCE:
         "Another program has added a route to a network of ours: ours stands aside, and comes first.";
     CONTESTED = "contested", Medium, AT_ONCE:
-        "Another program changes what is ours again and again: it is put back now and then.";
+        "Another program keeps changing entries of ours; we restore them only now and then.";
     CLASH = "numbers-clash", Medium, AT_ONCE:
         "Another program uses a table, a priority of rules, a protocol number or a mark of ours.";
     OVERRULED = "rule-overruled", High, LATER, "route-missing":
-        "A rule of another program leads packets elsewhere that belong to a service.";
+        "A rule of another program diverts packets that belong to a service.";
     COVERED = "route-covered", High, LATER:
-        "Longer routes of other programs lead all of a network of ours elsewhere.";
+        "Longer routes of other programs divert all packets of a network of ours.";
     UNFENCED = "not-kept-out", High, AT_ONCE:
-        "Packets that come or leave in clear, and must not, are not dropped.";
+        "Packets that must not arrive or leave in clear are not dropped.";
     SETTING = "setting-refused", Medium, AT_ONCE:
-        "A setting of the kernel is not as services need it, and cannot be changed.";
+        "A kernel setting is not as services need it, and cannot be changed.";
     NOTES = "notes-unwritten", Medium, LATER:
         "Notes below /run cannot be written: a crash would leave settings changed.";
     KEEPER = "keeper-gone", Medium, AT_ONCE:
@@ -93,13 +93,13 @@ kinds! {
     DEAF = "descriptors-exhausted", High, AT_ONCE:
         "Connections are not accepted: the process has no descriptors or memory left.";
     LISTEN = "listen-address-gone", High, LATER, "interface-missing":
-        "An address or socket that a service listens at is gone: nobody reaches it there.";
+        "An address or socket of a listening service is gone: nobody reaches it there.";
     BESIDE = "leaves-in-clear", High, AT_ONCE:
-        "Peers have everything of one version of IP, and the other leaves in clear.";
+        "Peers carry all of one IP version, and the other leaves in clear.";
     FORWARDING = "forwarding", Medium, LATER:
         "Packets of other hosts are not forwarded.";
     FIREWALL = "firewall", Medium, LATER:
-        "Another firewall drops what services carry.";
+        "A firewall drops packets of services.";
     REVERSE_PATH = "reverse-path", Medium, LATER:
         "A firewall drops packets whose answers go another way.";
     NO_ROUTE = "no-route", Medium, LATER, "interface-missing", "listen-address-gone":
@@ -107,13 +107,13 @@ kinds! {
     PATH = "path-waiting", Medium, LATER:
         "A further path to a peer waits for an interface, an address or a route.";
     NAME = "name-unknown", Medium, LATER, "no-route":
-        "The name of a peer has no address, or nobody says which: it is asked for again.";
+        "The name of a peer has no address, or no name server answers; the query is repeated.";
     SILENT = "no-answer", Medium, RESTARTED, "no-route":
         "A node, modem or gateway that a service needs refuses or is silent.";
     DROPPED = "dropped-in-clear", Medium, AT_ONCE, "rule-overruled", "route-missing", "service-down":
-        "Packets that a service should carry came past it, and are dropped.";
+        "Packets bypassed the service that should carry them, and are dropped.";
     MTU = "mtu", Medium, LATER:
-        "An interface takes shorter packets than it should.";
+        "The MTU of an interface is smaller than it should be.";
 }
 
 /// A deviation on this host, with its details for an operator.

@@ -222,7 +222,7 @@ fn a_gateway_of_hbh_alone_is_known_by_its_device() {
 
     let found = host.all_where("mount -t tmpfs tmpfs /run && exec");
 
-    let is_known = |it: &[String; 3]| it[1].contains("a gateway that has its files elsewhere");
+    let is_known = |it: &[String; 3]| it[1].contains("a gateway of another container");
     assert!(found.iter().any(is_known), "{found:?}");
 }
 

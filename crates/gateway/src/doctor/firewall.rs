@@ -1,4 +1,4 @@
-//! Finds rules of other firewalls that drop the services' traffic.
+//! Finds firewall rules of other programs that drop the traffic of services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,20 +21,20 @@ use crate::firewalls::{
 };
 use crate::linux::routes::{Routes, probes};
 
-/// Foreign interfaces examined at most.
+/// Limit on the other programs' interfaces to examine.
 const MOST: usize = 32;
-/// Networks and ports of a service that takes packets examined at most.
+/// Limit on the networks and ports to try for a service that intercepts packets.
 const TRIED: usize = 8;
-/// Ports to try where all are taken: many firewalls let in some.
+/// Ports to try for a service that intercepts all ports: many firewalls admit only some.
 const SAMPLES: [u16; 2] = [443, 29_810];
 /// The priority of our chains that mark packets.
 pub(crate) const MANGLE: i64 = -150;
-/// A name that no interface has, and no rule.
+/// A name that no interface and no rule has.
 const NOBODY: &str = "?";
-/// What a firewall's order is followed by.
+/// Follows the command that changes a firewall.
 const KEEP: &str = "(and in the file that makes it)";
 
-/// Examines all rules in nftables, including the rules of `iptables-nft`, and in legacy iptables.
+/// Examines all firewall rules once, for `trackway doctor`.
 pub fn examine(findings: &mut Findings, needs: &Needs) {
     let firewalls = Firewalls::read();
     for (what, remedy) in firewalls.unread() {
@@ -52,35 +52,35 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
     if strict && is_fixed {
         findings.add(
             &SETTING,
-            "strict reverse path filters drop what comes from a peer for everything, and cannot be changed from here"
+            "strict reverse path filters drop packets from a peer for everything, and /proc/sys is read-only here"
                 .to_owned(),
             "sysctl -w net.ipv4.conf.all.rp_filter=2 on the host".to_owned(),
         );
     }
 }
 
-/// Examines what rules of others do to the services' traffic.
+/// Examines how firewall rules treat the traffic of services.
 pub fn examine_traffic(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls) {
     judge(findings, needs, firewalls, &Interfaces::read(needs));
     if let Some((culprit, mark)) = firewalls.takes_for_ours() {
         findings.add(
             &CLASH,
             format!(
-                "{culprit} gives packets the mark {mark:#x}, which is ours: they may go past the tunnel in clear, or into \
-                 other services"
+                "{culprit} gives packets the mark {mark:#x}, which is ours: they may bypass the tunnel in clear, or reach \
+                 the wrong service"
             ),
             "delete the rule, or let `marks` in [host] choose other numbers".to_owned(),
         );
     }
 }
 
-/// Chains that drop answers of a protocol, where nothing is left to be told of.
+/// Protocols and chains whose drops are reported already: further findings would only repeat them.
 type Told = BTreeSet<(u8, ChainName)>;
 
-/// The interfaces of this host that are not ours.
+/// The interfaces of this host, except ours.
 struct Interfaces {
     all: Vec<String>,
-    /// Interfaces to possible hosts of this site, whose packets go by our devices: for IPv4, then for IPv6.
+    /// Interfaces that may lead to hosts of this site: for IPv4, then for IPv6. Our devices carry these hosts' packets.
     behind: [Vec<String>; 2],
 }
 
@@ -96,8 +96,8 @@ impl Interfaces {
         Self { all, behind }
     }
 
-    /// Interfaces with an address, but uplinks, by which default routes and our own packets leave; the uplinks if there
-    /// is nothing else.
+    /// Interfaces with an address, except uplinks: default routes and calls to peers leave by an uplink. If a host has
+    /// only uplinks, its uplinks.
     fn behind(needs: &Needs, is_v4: bool) -> io::Result<Vec<String>> {
         let mut routes = Routes::open()?;
         let found = links::with_address(&mut Kernel::open()?, is_v4)?;
@@ -112,8 +112,8 @@ impl Interfaces {
     }
 }
 
-/// Judges packets known only by their interfaces or ports: a rule that drops such a packet for certain drops every
-/// packet of the kind.
+/// Evaluates packets of which only the interfaces or ports are known. A rule that certainly drops such a packet drops
+/// all similar packets.
 fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &Interfaces) {
     judge_forwarded(findings, needs, firewalls, &interfaces.behind);
     judge_networks(findings, needs, firewalls, &interfaces.behind);
@@ -138,7 +138,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
             findings.add(
                 &REVERSE_PATH,
                 format!("chain {chain} drops packets whose answers would leave by another interface: with a peer for \
-                         everything these are all that peers send"),
+                         everything, this holds for every packet from peers"),
                 "let it pass marked 0x7472776c, or switch it off: firewalld IPv6_rpfilter=no or loose, NixOS \
                  networking.firewall.checkReversePath = \"loose\""
                     .to_owned(),
@@ -147,7 +147,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
     }
 }
 
-/// Packets that this host forwards: by devices of ours, and between neighbours in a MANET.
+/// Evaluates forwarded packets: by our devices, and between neighbours in a MANET.
 fn judge_forwarded(
     findings: &mut Findings,
     needs: &Needs,
@@ -164,7 +164,7 @@ fn judge_forwarded(
     let mut found = BTreeSet::new();
     for (is_v4, device, others) in devices.chain(radios) {
         let flow = Forwarded { firewalls, is_v4 };
-        // Who lets the device of ours pass by its name has decided about all other interfaces.
+        // A rule that accepts our device by name shows that the operator decided about all interfaces.
         let is_named = |other: &&String| !flow.is_cut(device, other) && flow.is_cut(NOBODY, other);
         if others.iter().any(is_named) {
             continue;
@@ -173,7 +173,7 @@ fn judge_forwarded(
             let mut by_chain: BTreeMap<ChainName, (Culprit, bool, Vec<_>)> = BTreeMap::new();
             for (from, to) in BTreeSet::from([(device, other), (other, device)]) {
                 let Some((hook, culprit)) = flow.dropped(from, to) else { continue };
-                // Answers to this host itself come by the device as well.
+                // Such a rule also drops the replies to this host itself.
                 let is_all = matches!(hook, Hook::Ingress | Hook::Prerouting) && from == device
                     || hook == Hook::Egress && to == device;
                 let its = by_chain.entry(culprit.chain.clone());
@@ -213,7 +213,7 @@ fn judge_forwarded(
                     continue;
                 }
                 let what = format!(
-                    "{culprit} drops what is forwarded {which}: packets of hosts behind it vanish"
+                    "{culprit} drops what is forwarded {which}: hosts behind this gateway lose their packets"
                 );
                 let remedy = format!("{orders} {KEEP}");
                 if is_all {
@@ -226,8 +226,8 @@ fn judge_forwarded(
     }
 }
 
-/// Packets to and from networks behind devices, of this host and of others: only what is dropped beside the chains for
-/// all of IP, because those may refuse packets on purpose.
+/// Evaluates packets to and from the networks behind our devices. Only drops outside of the IP hooks count, because a
+/// rule at an IP hook may refuse a network on purpose.
 fn judge_networks(
     findings: &mut Findings,
     needs: &Needs,
@@ -240,7 +240,7 @@ fn judge_networks(
             let hosts = ends(*network);
             let of = |host: &IpAddr| Packet::unknown(host.is_ipv4());
             let of_others = &behind[usize::from(network.address().is_ipv6())];
-            // What is forwarded, if all of it is dropped, from or to whichever other interface.
+            // The culprit if forwarding is dropped for every other interface.
             let through = |is_to: bool| {
                 let packets = of_others.iter().flat_map(|other| {
                     hosts.iter().map(move |host| match is_to {
@@ -279,7 +279,7 @@ fn judge_networks(
                 (through(true), "is forwarded to", true),
                 (through(false), "is forwarded from", true),
             ] {
-                let Some(culprit) = culprit.filter(|it| it.is_beside()) else { continue };
+                let Some(culprit) = culprit.filter(|it| it.is_outside_ip_hooks()) else { continue };
                 let family = if network.address().is_ipv4() { "ip" } else { "ip6" };
                 let end = if way.ends_with("to") { "daddr" } else { "saddr" };
                 let order = culprit.remedy(&format!("{family} {end} {network}"), "");
@@ -297,7 +297,7 @@ fn judge_networks(
     }
 }
 
-/// The first and the last addresses of a network, or some of everything: a rule that drops these samples drops all.
+/// Samples of a network: its first and last addresses. A rule that drops all samples drops the whole network.
 fn ends(network: Prefix) -> Vec<IpAddr> {
     let mut all = probes(network);
     if network.bits() > 0 {
@@ -309,8 +309,8 @@ fn ends(network: Prefix) -> Vec<IpAddr> {
     all
 }
 
-/// Messages of ARP and of neighbour discovery, without which neighbours on the ways of services and in the MANET are not
-/// found; `behind` are the interfaces to other hosts, for IPv4 and for IPv6.
+/// Evaluates ARP and neighbour discovery, on the interfaces of calls, of the MANET, and `behind` the gateway (for IPv4,
+/// then for IPv6).
 fn judge_neighbours(
     findings: &mut Findings,
     needs: &Needs,
@@ -322,7 +322,7 @@ fn judge_neighbours(
     let of_calls = of_calls.map(|(name, next_hop)| (name, Some(next_hop), next_hop.is_ipv4()));
     let radios = needs.radios.iter().map(|name| (name, None, true));
     let grave: Vec<_> = of_calls.chain(radios).map(|it| (it, false)).collect();
-    // Hosts of this site need these messages where a service carries their packets.
+    // ARP is always needed behind the gateway; neighbour discovery only if a service carries IPv6.
     let carries = |is_v4| needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
     let behind = [true, false].into_iter().zip(behind);
     let behind = behind.filter(|(is_v4, _)| *is_v4 || carries(false));
@@ -333,7 +333,7 @@ fn judge_neighbours(
     {
         let Ok(Some(state)) = LinkState::read(&mut kernel, name) else { continue };
         let is_known = next_hop.is_some_and(|it| links::is_resolved(&mut kernel, state.index, it));
-        // Devices such as ours have no hardware addresses.
+        // Interfaces without hardware addresses need no resolution.
         if state.mac.is_none() || state.is_mute || is_known || needs.devices.contains_key(name) {
             continue;
         }
@@ -351,7 +351,7 @@ fn judge_neighbours(
             }
             let kind = if is_v4 { "ARP" } else { "neighbour discovery" };
             let what = format!(
-                "{culprit} drops messages of {kind} at {name}: neighbours are not found, or do not find this host"
+                "{culprit} drops messages of {kind} at {name}: this host and its neighbours cannot find each other"
             );
             let remedy = format!("{order} {KEEP}");
             if is_of_others {
@@ -363,13 +363,13 @@ fn judge_neighbours(
     }
 }
 
-/// A message to or from neighbours, its way through this host, and nftables' word for its interface.
+/// A message to or from neighbours, its path through this host, and the nftables keyword for its interface.
 type Message = (Packet, Way, &'static str);
 
-/// Messages of ARP at an interface, with a neighbour if it is known.
+/// The ARP messages at an interface, with the neighbour's address if it is known.
 fn arp(name: &str, neighbour: Option<IpAddr>) -> [Message; 4] {
     let message = |is_request| Packet { arp: Some(is_request), ..Packet::unknown(true) };
-    // Whom we ask is the target of a request, and the sender of its answer.
+    // The neighbour is the target of our request, and the sender of the reply.
     let came = |is_request| {
         let came_by = Some(name.to_owned());
         (Packet { came_by, source: neighbour, ..message(is_request) }, Way::ArpIn, "iifname")
@@ -382,9 +382,9 @@ fn arp(name: &str, neighbour: Option<IpAddr>) -> [Message; 4] {
     [came(true), leaves(true), came(false), leaves(false)]
 }
 
-/// Messages of neighbour discovery at an interface; requests and answers are alike to firewalls.
+/// The neighbour discovery messages at an interface; solicitations and advertisements look alike to firewalls.
 fn discovery(name: &str) -> [Message; 2] {
-    let (connection, protocol) = (Connection::Nothing, Some(protocol::ICMPV6));
+    let (connection, protocol) = (Connection::Untracked, Some(protocol::ICMPV6));
     let message = Packet { protocol, connection, ..Packet::unknown(false) };
     [
         (Packet { came_by: Some(name.to_owned()), ..message.clone() }, Way::In, "iifname"),
@@ -392,7 +392,7 @@ fn discovery(name: &str) -> [Message; 2] {
     ]
 }
 
-/// Words of an order for messages of ARP at an interface.
+/// The nftables match for ARP messages at an interface.
 fn in_arp(culprit: &Culprit, word: &str, name: &str) -> String {
     match culprit.is_of_arp() {
         true => format!("{word} {name}"),
@@ -400,7 +400,7 @@ fn in_arp(culprit: &Culprit, word: &str, name: &str) -> String {
     }
 }
 
-/// Packets known by their interfaces alone.
+/// Forwarded packets of which only the interfaces are known.
 #[derive(Clone, Copy)]
 struct Forwarded<'f> {
     firewalls: &'f Firewalls,
@@ -408,10 +408,10 @@ struct Forwarded<'f> {
 }
 
 impl Forwarded<'_> {
-    /// The rule that drops forwarded packets between two interfaces: the first packet of a flow, or answers.
+    /// The rule that drops packets from one interface to another: the first packet of a connection, or replies.
     fn dropped(self, from: &str, to: &str) -> Option<(Hook, Culprit)> {
         self.dropped_if(from, to, Connection::New)
-            .or_else(|| self.dropped_if(from, to, Connection::Answer))
+            .or_else(|| self.dropped_if(from, to, Connection::Established))
     }
 
     fn dropped_if(self, from: &str, to: &str, connection: Connection) -> Option<(Hook, Culprit)> {
@@ -424,17 +424,17 @@ impl Forwarded<'_> {
         self.firewalls.dropped(&packet, Way::Through)
     }
 
-    /// Whether no flow between two interfaces works, whoever begins it.
+    /// Whether connections between two interfaces fail in both directions.
     fn is_cut(self, one: &str, other: &str) -> bool {
         let works = |from, to| {
             self.dropped_if(from, to, Connection::New).is_none()
-                && self.dropped_if(to, from, Connection::Answer).is_none()
+                && self.dropped_if(to, from, Connection::Established).is_none()
         };
         !works(one, other) && !works(other, one)
     }
 }
 
-/// What comes to a socket, by whichever interface.
+/// Evaluates packets to a listening socket, from all interfaces.
 fn judge_listening(
     findings: &mut Findings,
     listening: &Listening,
@@ -454,7 +454,7 @@ fn judge_listening(
     };
     let is_dropped = |packet: &Packet| dropped(firewalls, packet, Way::In);
     let Some(culprit) = all_dropped(all.iter().map(packet), is_dropped) else { return };
-    // Where nobody can call, answers of those who are called say nothing new.
+    // For UDP this finding covers the answers to our own calls, too.
     if protocol == protocol::UDP {
         told.insert((protocol, culprit.chain.clone()));
     }
@@ -466,7 +466,7 @@ fn judge_listening(
         name.to_uppercase()
     );
     let remedy = format!("{order} {KEEP}");
-    // These listen unless they are told not to; answers to their own calls pass a firewall that knows connections.
+    // These services listen by default, and may need no incoming calls: a stateful firewall admits answers to their own.
     if matches!(service, "tunnel" | "sar") {
         findings.add_of_others(&FIREWALL, what, remedy);
     } else {
@@ -474,7 +474,7 @@ fn judge_listening(
     }
 }
 
-/// Datagrams from and to neighbours on a link.
+/// Evaluates datagrams from and to neighbours on a link.
 fn judge_neighbourly(findings: &mut Findings, neighbourly: &Neighbourly, firewalls: &Firewalls) {
     let Neighbourly { service, interface, port } = neighbourly;
     let said = Packet {
@@ -508,7 +508,7 @@ fn judge_neighbourly(findings: &mut Findings, neighbourly: &Neighbourly, firewal
     }
 }
 
-/// Packets between others that are led to this host, and so pass the firewall's input.
+/// Evaluates intercepted packets: they have a foreign destination, and yet pass the `input` hook.
 fn judge_taking(
     findings: &mut Findings,
     taking: &Taking,
@@ -518,7 +518,7 @@ fn judge_taking(
     let Taking { service, protocol, networks, ports, interfaces: named, mark } = taking;
     let name = transport(*protocol);
     let ports = if ports.is_empty() { &SAMPLES[..] } else { &ports[..ports.len().min(TRIED)] };
-    // Packets must pass by each named interface; without names, by any interface.
+    // Each named interface must admit packets; without names, one interface must.
     let named: Vec<_> = named.iter().filter(|name| *name != LOOPBACK).cloned().collect();
     let groups: Vec<&[String]> = match &named[..] {
         [] => vec![interfaces],
@@ -560,7 +560,7 @@ fn judge_taking(
                     let order = culprit.remedy(&order.0, &order.1);
                     findings.add(
                         &FIREWALL,
-                        format!("{culprit} drops what {service} takes on its way to {network}: it comes to this host itself"),
+                        format!("{culprit} drops what {service} takes on its way to {network}: such packets pass `input` here"),
                         format!("{order} {KEEP}"),
                     );
                 }
@@ -579,7 +579,7 @@ fn judge_taking(
     }
 }
 
-/// Judges packets of this host itself, and their answers.
+/// Evaluates the calls of services, and the answers to them.
 fn judge_call(
     findings: &mut Findings,
     needs: &Needs,
@@ -600,7 +600,7 @@ fn judge_call(
     };
     let name = transport(*protocol);
     let family = if is_v4 { "ip" } else { "ip6" };
-    // Words of an order: whom the packets are for, or come from.
+    // The matches in nftables and iptables syntax, by destination or by source.
     let words = |end: &str, side: char| {
         let nft_port = port.map(|port| format!(" {name} {}port {port}", &end[..1]));
         let nft_port = nft_port.unwrap_or_else(|| format!(" meta l4proto {name}"));
@@ -629,7 +629,7 @@ fn judge_call(
         mark: Some(*mark),
         ..Packet::unknown(is_v4)
     };
-    // Where it can be one of many, by whichever interface.
+    // A call without a fixed address may leave by any interface.
     let leaving = interface.as_ref().map_or(interfaces, std::slice::from_ref);
     let leaving =
         leaving.iter().map(|name| Packet { leaves_by: Some(name.clone()), ..sent.clone() });
@@ -643,15 +643,19 @@ fn judge_call(
         destination: own,
         source_port: *port,
         came_by: interface,
-        // Without ports, either end may begin.
-        connection: if *protocol == protocol::GRE { Connection::New } else { Connection::Answer },
+        // GRE has no ports, so the peer's packet may be the first of the connection.
+        connection: if *protocol == protocol::GRE {
+            Connection::New
+        } else {
+            Connection::Established
+        },
         ..Packet::unknown(is_v4)
     };
     let is_tcp = *protocol == protocol::TCP;
     if let Some(culprit) = dropped(firewalls, &answer, Way::In)
         && !told.contains(&(*protocol, culprit.chain.clone()))
     {
-        // One order lets answers of all by TCP pass.
+        // One command admits the TCP answers of all peers.
         let is_of_all = is_tcp && !culprit.is_stateless();
         let order = if is_of_all { of_answers() } else { words("saddr", 's') };
         told.extend(is_of_all.then(|| (*protocol, culprit.chain.clone())));
@@ -665,7 +669,7 @@ fn judge_call(
     }
 }
 
-/// Judges answers of this host to clients whose connections a service takes, and to other gateways.
+/// Evaluates answers of this host: to clients whose connections a service intercepts, and to other gateways.
 fn judge_answers(
     findings: &mut Findings,
     needs: &Needs,
@@ -677,7 +681,7 @@ fn judge_answers(
         source,
         source_port: port,
         came_by: Some(String::new()),
-        connection: Connection::Answer,
+        connection: Connection::Established,
         ..Packet::unknown(is_v4)
     };
     let takings = needs.takings.iter().filter(|it| it.protocol == protocol::TCP);
@@ -719,7 +723,7 @@ fn judge_answers(
     }
 }
 
-/// Words of an order for answers, in nftables and in iptables.
+/// The matches for replies in nftables and in iptables syntax.
 fn of_answers() -> (String, String) {
     let state = "established,related";
     (format!("ct state {state}"), format!("-m conntrack --ctstate {}", state.to_uppercase()))
@@ -729,17 +733,17 @@ fn tell_marking(findings: &mut Findings, culprit: &Culprit, which: &str) {
     let ours = Mark(0).value();
     findings.add(
         &PERHAPS,
-        format!("{culprit} may change the mark {which}: they go elsewhere then"),
+        format!("{culprit} may change the mark {which}: these packets would then go elsewhere"),
         format!("begin the rule with `meta mark & 0xffff0000 != {ours:#x}`"),
     );
 }
 
-/// Who drops a packet for certain on its way.
+/// The rule that certainly drops a packet on a path.
 fn dropped(firewalls: &Firewalls, packet: &Packet, way: Way) -> Option<Culprit> {
     firewalls.dropped(packet, way).map(|(_, culprit)| culprit)
 }
 
-/// Who drops all of some packets for certain: whoever drops the first.
+/// The rule that drops the first of the packets, if rules certainly drop all of them.
 fn all_dropped(
     packets: impl Iterator<Item = Packet>,
     dropped: impl Fn(&Packet) -> Option<Culprit>,
@@ -752,7 +756,7 @@ fn all_dropped(
     first
 }
 
-/// What firewalls call a protocol.
+/// The name of a protocol in firewall rules.
 fn transport(number: u8) -> &'static str {
     match number {
         protocol::TCP => "tcp",
@@ -846,13 +850,13 @@ mod tests {
 
         assert_eq!(ways(&[]), all);
         assert_eq!(ways(&[answers.to_owned()]), all);
-        // One who names the device has decided for all interfaces, and who lets nothing back has not.
+        // Accepting the device by name is a decision for all interfaces, unless the replies stay blocked.
         assert_eq!(ways(&[both(&from_lan, &to_us), both(&from_us, &to_lan)]), [""; 0]);
         assert_eq!(
             ways(std::slice::from_ref(&from_us)),
             ["from docker0 to trackway-nc0", "from lan0 to trackway-nc0"]
         );
-        // One side alone may call, and that is a flow. Docker writes such rules for its own interface.
+        // Connections from one side are enough. Docker writes such rules for its own interface.
         assert_eq!(ways(&[answers.to_owned(), from_lan.clone()]), all[..1]);
         assert_eq!(ways(&[both(&to_docker, answers), from_docker]), all[1..]);
         assert_eq!(ways(&[source.to_owned()]), [""; 0], "for some hosts, perhaps");

@@ -1,4 +1,4 @@
-//! All kinds of findings, each declared once: what a running gateway tells as a fault too is declared with the faults.
+//! Declares the kinds of findings. Kinds that a running gateway also reports are declared with the faults.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use host::fault::{
     REVERSE_PATH, SETTING, Severity,
 };
 
-/// A kind that only an examination finds.
+/// A kind that a running gateway does not report.
 const fn kind(code: &'static str, severity: Severity, meaning: &'static str) -> Kind {
     Kind { code, severity, meaning, follows: &[], delay: Duration::ZERO }
 }
@@ -19,12 +19,14 @@ pub static PORT: Kind = kind("port", Severity::High, "A port is taken by another
 pub static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
 pub static UNREAD: Kind =
     kind("firewall-unread", Severity::Low, "Rules of another firewall cannot be read.");
-pub static DNS: Kind =
-    kind("dns", Severity::Low, "Names are asked for beside a peer for everything.");
+pub static DNS: Kind = kind("dns", Severity::Low, "DNS queries go past a peer for everything.");
 pub static MANAGER: Kind =
     kind("manager", Severity::Low, "A network manager may change devices of ours.");
-pub static PERHAPS: Kind =
-    kind("perhaps", Severity::Low, "Something that is not judged may drop packets.");
+pub static PERHAPS: Kind = kind(
+    "perhaps",
+    Severity::Low,
+    "Something that the examination cannot evaluate may drop packets.",
+);
 pub static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
 
 /// All kinds of findings, the gravest first.

@@ -3,7 +3,7 @@
 //! ```text
 //!   Config ─▶ examine ─▶ rights, kernel, settings, firewall, addresses, routes, programs ─▶ Finding …
 //! ```
-//! Nothing is changed: features of the kernel are tried with orders that nftables checks and does not carry out.
+//! The examination changes nothing: it tests features of nftables in check mode (`nft -c`).
 
 mod firewall;
 mod kinds;
@@ -45,26 +45,26 @@ pub(crate) use rounds::Rounds;
 pub(crate) use unjudged::list as unjudged;
 
 use kinds::{CLOCK, DNS, MANAGER, NFT, PERHAPS, PORT, RIGHTS, RUNNING, TUN};
-use neighbours::{Asked, Lost, misled};
+use neighbours::{Asked, Lost, wrong_entries};
 
-/// A missing part of the host, or an obstacle.
+/// A missing part of the host, or an obstacle to traffic.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// Which kind it is: one of [`KINDS`], or a fault of the gateway that runs here.
+    /// One of [`KINDS`], or a kind of fault of the running gateway.
     pub kind: &'static Kind,
     /// The state found on the host, and the consequence.
     pub what: String,
     /// The command that mends the state, or advice.
     pub remedy: String,
-    /// Whether the obstacle stops only packets of other hosts. Perhaps no host needs them to pass.
+    /// Whether the obstacle affects only packets of other hosts, which may not exist.
     pub(crate) is_of_others: bool,
-    /// The name of the peer that the obstacle keeps from this host.
+    /// The name of the peer to which the obstacle blocks the way, if it is only one.
     pub(crate) peer: Option<String>,
 }
 
-/// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
+/// The minimum MTU of IPv6 (RFC 8200, 5), and the first packet size of the tunnel.
 const LEAST_MTU: usize = 1_280;
-/// Seconds since 1970 at the beginning of 2026: a clock before that was never set.
+/// The beginning of 2026 in seconds since 1970: an earlier clock was never set.
 const RECENT: Duration = Duration::from_secs(1_767_225_600);
 
 /// The parts of a configuration that concern the examination.
@@ -75,26 +75,26 @@ struct Needs {
     networks: BTreeSet<Prefix>,
     /// MANET interfaces, between which this node forwards packets.
     radios: BTreeSet<String>,
-    /// Whether packets of other hosts are to be forwarded, of IPv4 and of IPv6.
+    /// Whether this host must forward IPv4, and IPv6.
     forwards: [bool; 2],
     /// Sockets to which other hosts send.
     listening: Vec<Listening>,
-    /// To whom services send packets of their own.
+    /// Peers and servers that services call.
     calls: Vec<Call>,
-    /// Packets between others that services take.
+    /// Packets of other hosts that services intercept.
     takings: Vec<Taking>,
-    /// What services say to neighbours.
+    /// Datagrams between services and their neighbours on a link.
     neighbourly: Vec<Neighbourly>,
-    /// How calls leave, by address and mark.
+    /// The routes of calls, by address and mark.
     ways: BTreeMap<(IpAddr, u32), Way>,
 }
 
-/// How packets to an address leave this host.
+/// The route of packets to an address.
 struct Way {
     interface: String,
-    /// The next hop; none on this host itself.
+    /// The next hop; `None` for a local address.
     next_hop: Option<IpAddr>,
-    /// The address that they come from, unless their service has another.
+    /// The source address, unless the service has bound another.
     source: Option<IpAddr>,
 }
 
@@ -104,9 +104,9 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     examine_beside(config, is_running())
 }
 
-/// The same; `is_running` says whether a gateway runs here, whose ports are not another program's.
+/// Examines the host while a gateway may run (`is_running`), whose ports are no obstacle.
 pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Finding> {
-    // For the marks of our packets; a gateway in this process has chosen before.
+    // Sets the marks of our packets; a gateway in this process has done so before.
     let _ = config.numbers.choose();
     let needs = Needs::of(config);
     let mut findings = Findings::default();
@@ -118,9 +118,8 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
         is_running = true;
         findings.add(
             &RUNNING,
-            "a gateway that has its files elsewhere, as in another container, runs in this network namespace"
-                .to_owned(),
-            "`trackway status` where it was started shows it; end it there before another starts here".to_owned(),
+            "a gateway of another container or mount namespace runs in this network namespace".to_owned(),
+            "`trackway status` in that container shows it; stop it before you start another one here".to_owned(),
         );
     } else if is_running {
         findings.add(
@@ -141,8 +140,10 @@ pub(crate) fn examine_beside(config: &Config, mut is_running: bool) -> Vec<Findi
     firewall::examine(&mut findings, &needs);
     findings.interfaces(config, &needs, &needs.radios);
     findings.addresses(config, &needs, is_running);
-    findings
-        .ways(&needs, &Lost { misled: misled(config, &mut Asked::default()), ..Lost::default() });
+    findings.ways(
+        &needs,
+        &Lost { wrong: wrong_entries(config, &mut Asked::default()), ..Lost::default() },
+    );
     overrulers::examine(&mut findings, &needs, is_running);
     findings.versions(config);
     findings.names(&needs);
@@ -160,8 +161,8 @@ pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
         let code = fault.get("code")?.as_str()?;
         let kind = host::fault::KINDS.iter().copied().find(|kind| kind.code == code)?;
         let said = fault.get("said")?.as_str()?;
-        // The text of a fault begins with the state, as that of a finding does. An examination by the gateway may be
-        // older than this one.
+        // Faults begin with the same text as findings. The gateway's own findings may be older than ours, so they are
+        // left out.
         let is_known = found.iter().any(|it| it.kind == kind && said.starts_with(&it.what));
         let is_finding = fault.get("is_finding").is_some_and(|it| it == true);
         (!is_known && !is_finding).then_some(())?;
@@ -179,14 +180,14 @@ pub fn of_running(found: &[Finding], status: &Value) -> Vec<Finding> {
     faults.into_iter().flatten().filter_map(finding).collect()
 }
 
-/// Finds what is in the way of traffic now and can change at any time, for a gateway that runs.
+/// Examines what can change at any time, for a running gateway.
 fn look(config: &Config, firewalls: &Firewalls, lost: &Lost) -> Vec<Finding> {
     let needs = Needs::of(config);
     let mut findings = Findings::default();
     findings.forwarding(&needs);
     findings.connections();
     findings.next_hops(&needs);
-    // Of interfaces of the MANET, the services tell.
+    // The services themselves report faults of MANET interfaces.
     findings.interfaces(config, &needs, &BTreeSet::new());
     firewall::examine_traffic(&mut findings, &needs, firewalls);
     findings.ways(&needs, lost);
@@ -224,7 +225,7 @@ impl Needs {
             devices.insert(gre.device.clone(), gre.networks.clone());
         }
         let networks: BTreeSet<Prefix> = devices.values().flatten().copied().collect();
-        // Routing switches forwarding on for its own interfaces, not for those of the networks that it announces.
+        // A routing service enables forwarding on its own interfaces, but not towards the networks that it announces.
         let routed = config.routing.iter().flat_map(|it| &it.interfaces).collect::<Vec<_>>();
         let relays = config.of_hbh().iter().any(|name| !routed.contains(&name));
         let announces = config.routing.iter().any(|it| !it.protocol.attached().is_empty());
@@ -245,13 +246,13 @@ impl Needs {
         }
     }
 
-    /// Whether a default route leads behind a device: default routes have a separate table.
+    /// Whether a default route of an IP version leads to our devices.
     fn has_default(&self, is_v4: bool) -> bool {
         self.networks.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4)
     }
 }
 
-/// What was found so far.
+/// Collects findings.
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
@@ -289,7 +290,7 @@ impl Findings {
         }
     }
 
-    /// What the gateway's user could not do, for root, whose gateway becomes that user.
+    /// Checks whether the unprivileged user of the gateway can create the gateway's socket.
     fn account(&mut self, config: &Config) {
         if config.sar.is_none() {
             return;
@@ -298,14 +299,14 @@ impl Findings {
         if let Ok(Some(account)) = chosen
             && let Some(folder) = closed_folder(config, &account)
         {
-            // Such as /run or /var/lib. What cannot be read may be of other programs too.
+            // Other programs use /run or /var/lib, and perhaps a folder that we cannot read: do not change its owner.
             let own = config.sar.as_ref().and_then(|sar| sar.socket.path.file_name());
             let is_shared = fs::read_dir(folder).map_or(true, |mut files| {
                 files.any(|file| file.is_ok_and(|it| Some(&*it.file_name()) != own))
             });
             let folder = folder.display();
             let remedy = if is_shared {
-                "set sar.socket to a file in a folder that is not there yet: the gateway makes it"
+                "set sar.socket to a file in a folder that does not exist: the gateway makes the folder"
                     .to_owned()
             } else {
                 format!("chown {} {folder}", account.uid)
@@ -313,14 +314,14 @@ impl Findings {
             self.add(
                 &RIGHTS,
                 format!(
-                    "the gateway will run as {account}, which may make no files in {folder}, where sar.socket is"
+                    "the gateway will run as {account}, which may not create sar.socket in {folder}"
                 ),
                 remedy,
             );
         }
     }
 
-    /// Parts of the kernel, and `nft`.
+    /// Checks for features of the kernel, and for `nft`.
     fn kernel(&mut self, config: &Config, needs: &Needs) {
         let has_mac = config.hbh.is_some();
         if (has_mac || !needs.devices.is_empty()) && !Path::new("/dev/net/tun").exists() {
@@ -350,7 +351,7 @@ impl Findings {
                 !needs.devices.is_empty(),
                 "add chain inet trackway_try p { type filter hook prerouting priority 0; }\n\
                  add rule inet trackway_try p fib saddr oif exists accept",
-                "packets that come in clear in the name of peers are not kept out",
+                "packets in clear with the source addresses of peers cannot be dropped",
                 "nft_fib_inet",
             ),
         ] {
@@ -367,7 +368,7 @@ impl Findings {
     }
 
     fn settings(&mut self) {
-        // A sandbox may leave this part alone writable.
+        // A sandbox may mount this part of /proc/sys separately.
         let is_fixed =
             statvfs("/proc/sys/net").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
         if is_fixed {
@@ -375,7 +376,7 @@ impl Findings {
                 &SETTING,
                 "/proc/sys cannot be written: reverse path filters stay as they are, and devices may not carry IPv6"
                     .to_owned(),
-                "give the container a writable /proc/sys, or set on the host what `trackway status` names as a fault"
+                "make /proc/sys writable in the container, or mend the faults of `trackway status` on the host"
                     .to_owned(),
             );
         }
@@ -389,7 +390,7 @@ impl Findings {
                 if Settings::read(name, "forwarding").is_some_and(|it| it == "0") {
                     self.add_of_others(
                         &FORWARDING,
-                        format!("net.ipv4.conf.{name}.forwarding is 0: packets of other hosts that come by {name} vanish"),
+                        format!("net.ipv4.conf.{name}.forwarding is 0: packets of other hosts from {name} are dropped"),
                         format!("sysctl -w net.ipv4.conf.{name}.forwarding=1"),
                     );
                 }
@@ -399,38 +400,40 @@ impl Findings {
             if forwards && let Some(key) = forwarding_off(is_v4) {
                 self.add_of_others(
                     &FORWARDING,
-                    format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
+                    format!("{key} is 0: only this host reaches the far networks, packets of hosts behind it are dropped"),
                     format!("sysctl -w {key}=1 (in a file below /etc/sysctl.d to keep it)"),
                 );
             }
         }
     }
 
-    /// A full table of connections. The kernel does not report it.
+    /// Checks for a full connection tracking table, which the kernel does not report.
     fn connections(&mut self) {
         if let Some(most) = full_connections() {
             self.add(
                 &FIREWALL,
-                format!("the kernel's table of {most} connections is full: packets of new ones are dropped"),
+                format!("the kernel's table of {most} connections is full: packets of new connections are dropped"),
                 format!("sysctl -w net.netfilter.nf_conntrack_max={}", 4 * most),
             );
         }
     }
 
-    /// Routes whose interfaces the kernel does not tell.
+    /// Checks whether the kernel reports the interfaces of all routes.
     fn next_hops(&mut self, needs: &Needs) {
         let key = "net.ipv4.nexthop_compat_mode";
         if !needs.devices.is_empty() && is_zero(key) {
             self.add(
                 &SETTING,
-                format!("{key} is 0: routes by `ip nexthop` that lead past our devices, or to uplinks, are not seen"),
+                format!(
+                    "{key} is 0: Trackway does not see changes of routes that use `ip nexthop`"
+                ),
                 format!("sysctl -w {key}=1"),
             );
         }
     }
 
-    /// Interfaces where services take packets, and those of the MANET: of these, only what no service tells unless they
-    /// are among `radios`.
+    /// Checks our devices and the interfaces of services. For MANET interfaces outside of `radios`, finds only what
+    /// their services do not report.
     fn interfaces(&mut self, config: &Config, needs: &Needs, radios: &BTreeSet<String>) {
         let routed: BTreeSet<_> = config.routing.iter().flat_map(|it| &it.interfaces).collect();
         let taken = needs.takings.iter().flat_map(|it| &it.interfaces);
@@ -442,7 +445,8 @@ impl Findings {
         if takes_own && LinkState::read(&mut kernel, "lo").is_ok_and(|it| it.is_some_and(is_down)) {
             self.add(
                 &INTERFACE,
-                "lo is down: nothing is carried that this host itself sends".to_owned(),
+                "lo is down: services cannot take the packets that this host itself sends"
+                    .to_owned(),
                 "ip link set lo up".to_owned(),
             );
         }
@@ -450,7 +454,7 @@ impl Findings {
             if LinkState::read(&mut kernel, name).is_ok_and(|it| it.is_some_and(is_down)) {
                 self.add(
                     &INTERFACE,
-                    format!("{name} has no carrier, or is down: it carries nothing"),
+                    format!("{name} has no carrier, or is down: it carries no packets"),
                     format!("ip link set {name} up carrier on"),
                 );
             }
@@ -460,14 +464,14 @@ impl Findings {
                 Err(_) => continue,
                 Ok(Some(state)) if state.is_port => (
                     format!(
-                        "{name} is a port of a bridge, bond or team, which takes all that comes there"
+                        "{name} is a port of a bridge, bond or team, which receives all packets from there"
                     ),
                     format!("ip link set {name} nomaster"),
                 ),
                 _ if needs.radios.contains(name) && !radios.contains(name) => continue,
                 Ok(None) => (
-                    format!("there is no interface {name}: it is waited for"),
-                    "`ip link` lists those that exist".to_owned(),
+                    format!("there is no interface {name}: the service waits for it"),
+                    "`ip link` lists the interfaces that exist".to_owned(),
                 ),
                 Ok(Some(state)) if !state.is_running => {
                     (format!("{name} is down, or has no carrier"), format!("ip link set {name} up"))
@@ -529,12 +533,12 @@ impl Findings {
         }
     }
 
-    /// The routes to peers, the interfaces that they lead to, and the neighbours.
+    /// Checks the routes of calls, their interfaces and their next hops.
     fn ways(&mut self, needs: &Needs, lost: &Lost) {
         let Ok(mut routes) = Routes::open() else { return };
         let Ok(mut kernel) = Kernel::open() else { return };
         let (mut seen, mut mute) = (BTreeSet::new(), BTreeSet::new());
-        for ((interface, address), (set, answers)) in &lost.misled {
+        for ((interface, address), (set, answers)) in &lost.wrong {
             let name = links::name(*interface);
             self.add(
                 &NO_ROUTE,
@@ -581,25 +585,25 @@ impl Findings {
                         add(
                             &INTERFACE,
                             format!(
-                                "{name}, which leads to {whom} at {address}, asks for no neighbours: ARP is switched off"
+                                "{name}, which leads to {whom} at {address}, finds no neighbours: ARP is switched off"
                             ),
                             format!("ip link set {name} arp on"),
                         );
                     }
                     let asks = state.as_ref().is_some_and(|it| !it.is_mute);
                     if asks
-                        && !lost.misled.contains_key(&(interface, next_hop))
+                        && !lost.wrong.contains_key(&(interface, next_hop))
                         && links::is_resolved(&mut kernel, interface, next_hop)
                     {
                         add(
                             &PERHAPS,
                             format!(
                                 "the hardware address of {next_hop} on {name}, which leads to {whom} at {address}, is set by \
-                                 hand: if it is wrong, nobody answers"
+                                 hand: if it is wrong, packets are lost"
                             ),
                             format!(
                                 "`ip neigh show {next_hop} dev {name}` shows it; after `ip neigh delete {next_hop} dev {name}` \
-                                 the kernel asks for it"
+                                 the kernel finds the right one"
                             ),
                         );
                     }
@@ -622,13 +626,13 @@ impl Findings {
                         add(
                             &INTERFACE,
                             format!(
-                                "{name}, which leads to {whom} at {address}, is a port of a bridge, bond or team, which takes \
-                                 all that comes there"
+                                "{name}, which leads to {whom} at {address}, is a port of a bridge, bond or team, which \
+                                 receives all packets from there"
                             ),
                             format!("ip link set {name} nomaster"),
                         );
                     }
-                    // A route stays when only the carrier is lost. Of its own interfaces, a service tells.
+                    // A route stays when only the carrier is lost. Services report their own interfaces.
                     if state.is_some_and(|it| !it.is_running)
                         && !needs.devices.contains_key(&name)
                         && !needs.radios.contains(&name)
@@ -636,14 +640,16 @@ impl Findings {
                         add(
                             &INTERFACE,
                             format!("{name}, which leads to {whom} at {address}, has no carrier"),
-                            format!("plug it in, or mend what it hangs on: `ip link show {name}`"),
+                            format!(
+                                "check the cable or the radio behind it; `ip link show {name}` shows the state"
+                            ),
                         );
                     }
                     if mtu < LEAST_MTU {
                         self.add(
                             &MTU,
-                            format!("{name}, which leads to {whom}, takes {mtu} octets at most: IPv6 needs 1280"),
-                            format!("ip link set {name} mtu 1500, where what is behind it takes as much"),
+                            format!("{name}, which leads to {whom}, has an MTU of {mtu}: IPv6 needs at least 1280"),
+                            format!("ip link set {name} mtu 1500, if the link behind it carries such packets"),
                         );
                     }
                 }
@@ -652,7 +658,7 @@ impl Findings {
         }
     }
 
-    /// One version of IP goes by the peers of the tunnel, the other does not.
+    /// Checks for an IP version that leaves in clear while the tunnel carries all of the other.
     fn versions(&mut self, config: &Config) {
         let Some(in_clear) = config.tunnel.as_ref().and_then(Tunnel::in_clear) else { return };
         let Ok(mut routes) = Routes::open() else { return };
@@ -665,7 +671,7 @@ impl Findings {
         }
     }
 
-    /// Whom names are asked of.
+    /// Checks for name servers that are asked in clear while a peer carries everything else.
     fn names(&mut self, needs: &Needs) {
         if !have_everything(&needs.networks) {
             return;
@@ -676,12 +682,12 @@ impl Findings {
                 continue;
             };
             let name = links::name(interface);
-            // On the link: its own route is longer than the peer's.
+            // The route of the server's own network is longer than the peer's default route.
             if address == server && !needs.devices.contains_key(&name) {
                 self.add(
                     &DNS,
-                    format!("names are asked of {server} on {name}, beside the peer that has everything else"),
-                    "name a server behind the peer in /etc/resolv.conf".to_owned(),
+                    format!("DNS queries go to {server} on {name} in clear, past the peer for everything"),
+                    "set a name server behind the peer in /etc/resolv.conf".to_owned(),
                 );
             }
         }
@@ -692,7 +698,7 @@ impl Findings {
         if now < RECENT {
             self.add(
                 &CLOCK,
-                "the clock was never set: peers refuse calls that seem older than the last, certificates are not valid yet"
+                "the clock was never set: peers may refuse handshakes as replays, and certificates are not valid yet"
                     .to_owned(),
                 "timedatectl set-ntp true, or date --set".to_owned(),
             );
@@ -713,7 +719,7 @@ impl Findings {
             self.add(
                 &MANAGER,
                 format!(
-                    "NetworkManager runs, and may change {devices}; what it changes is put back"
+                    "NetworkManager runs, and may change {devices}; Trackway undoes such changes"
                 ),
                 "printf '[keyfile]\\nunmanaged-devices=interface-name:trackway*\\n' > \
                  /etc/NetworkManager/conf.d/trackway.conf; nmcli general reload"
@@ -727,7 +733,7 @@ impl Findings {
         {
             self.add(
                 &MANAGER,
-                format!("systemd-networkd runs, and may change {devices} if one of its files fits; what it changes is put back"),
+                format!("systemd-networkd runs, and may change {devices} if one of its files matches; Trackway undoes such changes"),
                 "printf '[Match]\\nName=trackway*\\n[Link]\\nUnmanaged=yes\\n' > \
                  /etc/systemd/network/00-trackway.network; networkctl reload"
                     .to_owned(),
@@ -736,7 +742,7 @@ impl Findings {
     }
 }
 
-/// How calls leave, for calls with a route.
+/// The routes of calls; calls without a route are left out.
 fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), Way> {
     let Ok(mut routes) = Routes::open() else { return BTreeMap::new() };
     let mut way = |call: &Call| {
@@ -752,7 +758,7 @@ fn ways(calls: &[Call]) -> BTreeMap<(IpAddr, u32), Way> {
     calls.iter().filter_map(&mut way).collect()
 }
 
-/// Tries a socket for a moment.
+/// Tries to bind a socket, and closes it.
 fn bind(protocol: u8, at: std::net::SocketAddr) -> io::Result<()> {
     match protocol {
         protocol::TCP => TcpListener::bind(at).map(|_| ()),
@@ -764,17 +770,17 @@ fn is_taken(bound: io::Result<()>) -> bool {
     bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
 }
 
-/// That a service listens at an address of nobody.
+/// The text of the finding that a service listens at a foreign address.
 pub(crate) fn not_reached(Listening { service, key, at, .. }: &Listening) -> String {
     let ip = at.ip().to_canonical();
     format!("{key} names {ip}, no address of this host: {service} is not reached there")
 }
 
-/// The order that gives this host an address. Where no interface is on its network, somebody has to choose one.
+/// The command that adds an address to this host. If no interface is on its network, the operator must choose one.
 pub(crate) fn address_order(ip: IpAddr) -> String {
     let towards = Routes::open().map(|mut routes| routes.towards(ip));
     let interface = match towards {
-        // On the link: the next hop is the address itself.
+        // The address itself is the next hop: it is on the link's network.
         Ok(NextHop::Neighbour { interface, address }) if address == ip => links::name(interface),
         _ => "INTERFACE".to_owned(),
     };
@@ -792,7 +798,7 @@ fn is_zero(key: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|value| value.trim() == "0")
 }
 
-/// How many connections the kernel remembers at most, if it remembers as many.
+/// The size of the connection tracking table, if the table is full.
 fn full_connections() -> Option<u64> {
     let read = |what| {
         let path = format!("/proc/sys/net/netfilter/nf_conntrack_{what}");
@@ -801,7 +807,7 @@ fn full_connections() -> Option<u64> {
     read("max").filter(|most| read("count").is_some_and(|count| is_full(count, *most)))
 }
 
-/// Whether new connections find no room: old ones make room for a few.
+/// Whether the table is full; the kernel evicts old connections for a few new ones.
 fn is_full(count: u64, most: u64) -> bool {
     most > 0 && count + most / 64 >= most
 }
@@ -812,16 +818,16 @@ fn resolvers(text: &str) -> Vec<IpAddr> {
     servers.filter_map(|rest| rest.trim().parse().ok()).collect()
 }
 
-/// Whether strict reverse path filters are in force somewhere.
+/// Whether an interface has a strict reverse path filter.
 fn is_strict() -> bool {
     let strictest = |name: &str| Settings::read(name, "rp_filter").unwrap_or_default() == "1";
     strictest("all") || Settings::interfaces().iter().any(|name| strictest(name))
 }
 
-/// Lets `nft` check orders that are not carried out.
+/// Lets `nft` check commands without carrying them out.
 ///
 /// # Errors
-/// The complaint of `nft`.
+/// The error message of `nft`.
 fn try_orders(orders: &str) -> Result<(), String> {
     let said = ask("nft", &["-c", "-f", "-"], orders)?;
     said.success().map(|_| ())
@@ -878,7 +884,7 @@ mod tests {
         let codes: BTreeSet<_> = KINDS.iter().map(|kind| kind.code).collect();
 
         assert_eq!(codes.len(), KINDS.len());
-        // A code of faults is the fault itself, and no other kind of the same name.
+        // A finding with the code of a fault is that fault's kind.
         for kind in KINDS {
             assert!(kind.meaning.ends_with('.'), "{}", kind.code);
             let mut faults = host::fault::KINDS.iter().filter(|fault| fault.code == kind.code);

@@ -1,7 +1,7 @@
-//! Looks at the neighbours by which services send: whether routers answer, and whether an address set by hand is wrong.
+//! Finds next hops that packets cannot reach: routers that do not answer, and wrong permanent neighbour entries.
 //!
-//! Only who asks the others knows whether a hardware address that somebody has given to the kernel is wrong: an ARP request
-//! goes out for each such neighbour, and another station answers it.
+//! The kernel never verifies a hardware address that was set by hand. For each such entry we send an ARP request
+//! ourselves; an answer from another hardware address shows that the entry is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,28 +18,28 @@ use crate::config::traffic::Call;
 use crate::linux::routes::{NextHop, Routes};
 use crate::sys::port::{OFFLOAD, Port};
 
-/// A neighbour: the number of the interface, and the address there.
+/// A neighbour: the index of the interface, and the IP address there.
 pub(super) type Neighbour = (u32, IpAddr);
 
-/// How long an answer may take.
+/// Wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Neighbours that are asked for at most.
+/// Limit on the neighbours asked in one round.
 const MOST: usize = 8;
-/// Ethernet's header, and a message of ARP for IPv4 (RFC 826).
+/// Octets of an Ethernet header, and of an ARP message for IPv4 (RFC 826).
 const LEN: usize = 14 + 28;
-/// Ethernet's type of ARP, ARP's types of Ethernet and IPv4, and the lengths of their addresses.
+/// The Ethertype of ARP; then ARP's hardware type, protocol type and address lengths for IPv4 on Ethernet.
 const KIND: [u8; 8] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4];
 
-/// Neighbours that packets do not reach.
+/// Next hops that packets do not reach.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Lost {
-    /// Routers for whose hardware address the kernel asks in vain.
+    /// Routers that do not answer the kernel's ARP requests or neighbour solicitations.
     pub(super) silent: BTreeSet<Neighbour>,
-    /// Neighbours whose hardware address is set by hand, and wrong: the address set, and the address that answers ARP.
-    pub(super) misled: BTreeMap<Neighbour, (Mac, Mac)>,
+    /// Neighbours with a wrong permanent entry: the hardware address set by hand, and the one that answers.
+    pub(super) wrong: BTreeMap<Neighbour, (Mac, Mac)>,
 }
 
-/// Routers on the way to whom services call for whose hardware address the kernel asks now.
+/// Routers towards peers and servers whose hardware address the kernel is asking for now.
 pub(super) fn sought_routers(config: &Config) -> BTreeSet<Neighbour> {
     let (Ok(mut routes), Ok(mut kernel)) = (Routes::open(), Kernel::open()) else {
         return BTreeSet::new();
@@ -53,14 +53,14 @@ pub(super) fn sought_routers(config: &Config) -> BTreeSet<Neighbour> {
     config.calls().iter().filter_map(&mut router).collect()
 }
 
-/// Stations that answered for neighbours with a hardware address set by hand, unless the right one did: each is asked for
-/// once, because such addresses often keep ARP off a slow radio.
+/// For each permanent neighbour entry, the other station that answered, if any. We ask once per entry, because
+/// permanent entries often serve to keep ARP off a slow radio.
 #[derive(Default)]
 pub(super) struct Asked(BTreeMap<(Neighbour, Mac), Option<Mac>>);
 
-/// Neighbours on the way to whom services call, and in the MANET, whose hardware address is set by hand and wrong. Where
-/// none is set, nothing is sent.
-pub(super) fn misled(config: &Config, asked: &mut Asked) -> BTreeMap<Neighbour, (Mac, Mac)> {
+/// Checks the permanent entries of next hops towards peers and servers, and of MANET neighbours; returns the wrong ones.
+/// Without such entries nothing is sent.
+pub(super) fn wrong_entries(config: &Config, asked: &mut Asked) -> BTreeMap<Neighbour, (Mac, Mac)> {
     let (Ok(mut routes), Ok(mut kernel)) = (Routes::open(), Kernel::open()) else {
         return BTreeMap::new();
     };
@@ -90,7 +90,7 @@ pub(super) fn misled(config: &Config, asked: &mut Asked) -> BTreeMap<Neighbour, 
     asked.0.iter().filter_map(|((it, set), other)| Some((*it, (*set, (*other)?)))).collect()
 }
 
-/// The station that answers for an address; none if the `expected` one answers, or nobody.
+/// The station that answers for an address; `None` if the `expected` one answers, or nobody.
 fn station_of(name: &str, state: &LinkState, to: Ipv4Addr, expected: Mac) -> Option<Mac> {
     let own = state.addresses.iter().find_map(|it| match it {
         IpAddr::V4(own) => Some(*own),
@@ -115,7 +115,7 @@ fn station_of(name: &str, state: &LinkState, to: Ipv4Addr, expected: Mac) -> Opt
     other
 }
 
-/// A request of ARP, behind an empty offload header.
+/// An ARP request, after an empty offload header.
 fn request(mac: Mac, own: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let parts: [&[u8]; 9] = [
         &[0; OFFLOAD],
@@ -131,7 +131,7 @@ fn request(mac: Mac, own: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     parts.concat()
 }
 
-/// The station that answers for an address, if the frame is such an answer.
+/// The sender of an ARP reply for this address.
 fn answer(frame: &[u8], of: Ipv4Addr) -> Option<Mac> {
     let message = frame.get(12..LEN)?;
     let is_answer = message[..8] == KIND && message[8..10] == [0, 2];

@@ -1,8 +1,8 @@
-//! Finds rules and routes of other programs that lead whole networks past our devices, before our routes decide.
+//! Finds policy rules and routes of other programs that overrule our routes to whole networks.
 //!
-//! A longer route of others into a network is their right, and no fault until such routes together cover the network.
-//! The kernel is asked for this host's own packets, and for one packet of those that each rule of others chooses; rules
-//! by mark are not tried, because who marks packets means it.
+//! A longer route of another program into a network is no fault until such routes together cover the network. We ask
+//! the kernel for the route of this host's own packets, and of one sample packet per foreign rule. Rules by mark are not
+//! tried: whoever marks packets wants another route for them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,49 +19,48 @@ use nix::net::if_::if_nametoindex;
 use super::{Findings, Needs};
 use crate::linux::routes::{NextHop, Packets, Routes, refusing};
 
-/// Networks, and rules of one version of IP, that are tried at most.
+/// Limit on the networks to try, and on the rules of each IP version.
 const TRIED: usize = 32;
-/// Longer routes into a network that are followed at most.
+/// Limit on the longer routes to follow in a network.
 const FOLLOWED: usize = 256;
-/// Routes that are named at most.
+/// Limit on the routes listed in a finding.
 const NAMED: usize = 4;
-/// The first and the last IPv4 address that hosts have.
+/// The first and the last IPv4 address of hosts.
 const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(1, 0, 0, 0), Ipv4Addr::new(223, 255, 255, 255)];
-/// The part of IPv6 that stands for everything: all addresses given out to hosts of the Internet.
+/// Global unicast, 2000::/3: the addresses of hosts on the Internet (RFC 4291, 2.4).
 const GLOBAL: Ipv6Addr = Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0);
 const GLOBAL_BITS: u8 = 3;
 
-/// Packets that a rule of another program is for.
+/// A policy rule of another program, with sample packets that match it.
 struct Tried {
-    /// The version of IP.
     is_v6: bool,
-    /// The priority of the rule; 0 for all packets.
+    /// The rule's priority; 0 stands for packets that match no such rule.
     priority: u32,
     packets: Packets,
-    /// The destinations for which the rule itself refuses packets; none if it leads them somewhere.
+    /// The destinations that the rule itself refuses; `None` if it selects a table.
     refuses: Option<Prefix>,
 }
 
-/// What comes before our routes to a network.
+/// Whether longer routes overrule our route to a network.
 enum Before {
-    /// Longer routes of others, all over the network; and whether each of them refuses packets.
+    /// Longer routes of other programs cover the network; `true` if all these routes refuse packets.
     Longer(Vec<Prefix>, bool),
-    /// At this address no route that is longer than the network.
+    /// No longer route leads to this address of the network.
     Nothing(IpAddr),
-    /// Longer routes of ours, or more than are followed.
+    /// Our own routes are longer, or there are too many to follow.
     Unknown,
 }
 
-/// How packets go past our devices.
+/// The fate of packets that our device should carry.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Past {
-    /// By another interface.
+    /// They leave by another interface.
     Elsewhere,
-    /// Nowhere.
+    /// A rule or a route refuses them.
     Refused,
 }
 
-/// Adds each such rule that is found, with its networks, and each network that longer routes cover.
+/// Finds foreign rules that overrule our routes, and networks covered by longer routes.
 pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) {
     let Ok(mut routes) = Routes::open() else { return };
     let Ok(mut kernel) = Kernel::open() else { return };
@@ -78,7 +77,7 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs, is_running: bool) 
     if !is_running {
         return;
     }
-    // Without its device a network has no routes of ours that rules could come before.
+    // Our routes exist only while the device does.
     for (_, networks) in needs.devices.iter().filter(|(name, _)| !has_device(name)) {
         free.retain(|(network, _)| !networks.contains(network));
     }
@@ -90,10 +89,10 @@ fn has_device(name: &str) -> bool {
     if_nametoindex(name).is_ok()
 }
 
-/// Finds addresses of this host whose packets go elsewhere, because the rule for the table `local` comes after others, or
-/// is gone.
+/// Finds addresses of this host that do not receive their packets: their route in the table `local` is gone, or another
+/// rule comes before that table's.
 fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, routes: &mut Routes) {
-    // The table has no IPv6 addresses of interfaces that are down.
+    // The kernel removes the IPv6 routes of an interface that is down.
     let ways = needs.ways.values().map(|way| &way.interface[..]);
     let names = needs.devices.keys().chain(&needs.radios).map(String::as_str);
     let names: BTreeSet<_> = names.chain(ways).chain(["lo"]).collect();
@@ -101,7 +100,7 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     for name in names {
         let Ok(Some(state)) = LinkState::read(kernel, name) else { continue };
         for address in state.addresses.iter().filter(|_| state.is_running) {
-            // While the kernel asks whether anybody else has an IPv6 address (RFC 4862, 5.4), it delivers nothing to it.
+            // An IPv6 address has no route yet during duplicate address detection (RFC 4862, 5.4).
             if address.is_ipv6() && name != "lo" && !needs.devices.contains_key(name) {
                 continue;
             }
@@ -118,8 +117,8 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
             findings.add(
                 &NO_ROUTE,
                 format!(
-                    "packets to {address}, an address of this host on {name}, are not delivered to it: somebody has deleted \
-                     its route in the table local"
+                    "packets to {address}, an address of this host on {name}, are not delivered to it: its route in the table \
+                     local was deleted"
                 ),
                 format!("{ip} route add local {address} dev {name} table local proto kernel{more}"),
             );
@@ -132,8 +131,8 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
             findings.add(
                 &OVERRULED,
                 format!(
-                    "packets to {to}, an address of this host, are not delivered to it: the rule that looks in the table local \
-                     comes after others, or is gone"
+                    "packets to {to}, an address of this host, are not delivered to it: the rule for the table local comes \
+                     after others, or is gone"
                 ),
                 format!("{ip} rule add priority 0 lookup local"),
             );
@@ -141,7 +140,7 @@ fn examine_own(findings: &mut Findings, needs: &Needs, kernel: &mut Kernel, rout
     }
 }
 
-/// Follows the routes that the kernel chooses all over a network, from its first address to its last.
+/// Walks through a network from its first address to its last, by the routes that the kernel chooses.
 fn before(routes: &mut Routes, needs: &Needs, refused: &[Prefix], network: Prefix) -> Before {
     let is_v4 = network.address().is_ipv4();
     let (mut at, last) = hosts_of(network);
@@ -152,7 +151,7 @@ fn before(routes: &mut Routes, needs: &Needs, refused: &[Prefix], network: Prefi
         let (bits, is_others) = match hop {
             NextHop::Here => (bits, false),
             NextHop::Neighbour { interface, .. } => (bits, is_others(needs, interface)),
-            // The kernel does not say which route refuses.
+            // The kernel does not report which route refuses.
             NextHop::Nowhere => {
                 let its = refused.iter().filter(|it| it.contains(to)).map(Prefix::bits);
                 (its.max().unwrap_or(0), true)
@@ -177,7 +176,7 @@ fn before(routes: &mut Routes, needs: &Needs, refused: &[Prefix], network: Prefi
     Before::Unknown
 }
 
-/// The first and the last address of a network that hosts can have, as numbers: others have routes of their own.
+/// The first and the last host address of a network, as numbers. Multicast and the like have separate routes.
 fn hosts_of(network: Prefix) -> (u128, u128) {
     let (first, last) = network.range();
     let [least, greatest] = match network.address() {
@@ -195,13 +194,13 @@ fn hosts_of(network: Prefix) -> (u128, u128) {
     (first.max(least), last.min(greatest))
 }
 
-/// The address with a number, as [`Prefix::number`] has it.
+/// The inverse of [`Prefix::number`].
 fn address(number: u128, is_v4: bool) -> IpAddr {
     let v6 = Ipv6Addr::from_bits(number);
     v6.to_ipv4_mapped().filter(|_| is_v4).map_or(v6.into(), IpAddr::from)
 }
 
-/// Tries rules for the networks to which no longer route leads at an address.
+/// Tries foreign rules on networks, each with an address to which no longer route leads.
 fn examine_rules(
     findings: &mut Findings,
     needs: &Needs,
@@ -215,7 +214,7 @@ fn examine_rules(
     for tried in [false, true].map(of_all).iter().chain(&chosen) {
         let mut led: [Vec<(Prefix, IpAddr)>; 2] = Default::default();
         for &(network, to) in networks.iter().filter(|(_, to)| to.is_ipv6() == tried.is_v6) {
-            // Rules for some packets say nothing new of networks where none goes by our device.
+            // If all packets to a network bypass our device, rules for some of them add nothing.
             let is_told = overruled.contains(&network) && tried.priority != 0;
             match past(routes, needs, network, to, tried).filter(|_| !is_told) {
                 Some(Past::Elsewhere) => led[0].push((network, to)),
@@ -232,12 +231,12 @@ fn examine_rules(
     }
 }
 
-/// One packet for each rule of other programs that chooses packets. Packets from our own devices are left out.
+/// A sample packet for each selective rule of other programs. Rules for packets from our own devices are left out.
 fn chosen(kernel: &mut Kernel, routes: &mut Routes, needs: &Needs) -> Vec<Tried> {
     let mut all = Vec::new();
     for is_v6 in [false, true] {
         let rules = others_rules(kernel, is_v6).unwrap_or_default();
-        // Inverted rules are left out: they are for almost all packets, and so for this host's own, which are tried.
+        // An inverted rule matches almost all packets, so the packets of this host already test it.
         let chooses = |it: &Chosen| {
             let is_all = it.packets == Packets::default();
             let chooses = it.came_by.is_some() || it.source.is_some() || !is_all;
@@ -254,12 +253,12 @@ fn chosen(kernel: &mut Kernel, routes: &mut Routes, needs: &Needs) -> Vec<Tried>
     all
 }
 
-/// Whether an interface is not ours. Without descriptors there are no names, and nothing is certain.
+/// Whether an interface is known not to be ours. Its name is unknown if it has just gone.
 fn is_others(needs: &Needs, interface: u32) -> bool {
     links::existing_name(interface).is_some_and(|name| !needs.devices.contains_key(&name))
 }
 
-/// How packets to an address of a network of ours go past our devices, if they do.
+/// Whether packets to an address of our network bypass our devices, and how.
 fn past(
     routes: &mut Routes,
     needs: &Needs,
@@ -270,7 +269,7 @@ fn past(
     let (hop, bits) = routes.decided(to, &tried.packets).ok()?;
     let past = match hop {
         NextHop::Neighbour { interface, .. } if is_others(needs, interface) => Past::Elsewhere,
-        // What comes by an interface may be refused for other reasons.
+        // Packets from an interface may be refused for other reasons.
         NextHop::Nowhere
             if tried.packets.came_by.is_none()
                 || tried.refuses.is_some_and(|those| those.contains(to)) =>
@@ -282,13 +281,13 @@ fn past(
     (bits <= network.bits()).then_some(past)
 }
 
-/// Tells of a rule, and of all networks to which it leads packets past our devices.
+/// Adds the finding of a rule, with all networks whose packets it diverts from our devices.
 fn tell(findings: &mut Findings, led: &[(Prefix, IpAddr)], tried: &Tried, past: Past) {
     let Some((_, to)) = led.first() else { return };
     let Tried { is_v6, priority, packets, .. } = tried;
     let which = match priority {
         0 => String::new(),
-        _ => format!(" that the rule of priority {priority} chooses (such as{packets})"),
+        _ => format!(" that match the rule of priority {priority} (such as{packets})"),
     };
     let networks = listed(led.iter().map(|(network, _)| network));
     let ip = if *is_v6 { "ip -6" } else { "ip" };
@@ -296,12 +295,12 @@ fn tell(findings: &mut Findings, led: &[(Prefix, IpAddr)], tried: &Tried, past: 
         Past::Elsewhere => {
             let shows =
                 format!("`{ip} rule` shows it, `{ip} route get {to}{packets}` where it leads");
-            ("do not go by our device, and may leave in clear: another program's rule", shows)
+            ("bypass our device, and may leave in clear: another program's rule", shows)
         }
-        // The kernel does not say whether a rule or a route refuses, nor how long the route's prefix is.
+        // The kernel reports neither whether a rule or a route refuses, nor the length of the route's prefix.
         Past::Refused => {
             let shows = format!("`{ip} rule` or `{ip} route show table all match {to}` shows it");
-            ("are refused: another program's rule, or its route that refuses,", shows)
+            ("are refused: another program's rule, or its refusing route,", shows)
         }
     };
     findings.add(
@@ -311,11 +310,11 @@ fn tell(findings: &mut Findings, led: &[(Prefix, IpAddr)], tried: &Tried, past: 
     );
 }
 
-/// Tells of longer routes all over a network.
+/// Adds the finding of longer routes that cover a network.
 fn tell_longer(findings: &mut Findings, network: Prefix, longer: &[Prefix], refuses: bool) {
     let how = match refuses {
         true => "refuse all packets to",
-        false => "lead past our device, perhaps in clear, all packets to",
+        false => "bypass our device, perhaps in clear, for all packets to",
     };
     let ip = if network.address().is_ipv6() { "ip -6" } else { "ip" };
     let more = longer.len().saturating_sub(NAMED);

@@ -1,11 +1,11 @@
-//! Examines the host again when it changes, for the faults of a running gateway.
+//! Examines the host again after each change, and reports faults to the running gateway.
 //!
 //! ```text
 //!   Observer ── something changed ──▶ a thread ── look(firewalls, settings, routes) ──▶ findings ──▶ faults
-//!                                        ▲ what firewalls have: another thread asks their programs, which may hang
+//!                                        ▲ firewall rules: read by another thread, because `nft` may hang
 //! ```
-//! There may be no hosts behind a gateway: an obstacle to their packets is only logged if it was there at the start,
-//! and is a fault if it comes later.
+//! A gateway may have no hosts behind it. So an obstacle to forwarded packets is a fault only if it appears later; one
+//! that exists at the start is only logged.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,10 +27,10 @@ use super::{Finding, full_connections, look};
 use crate::config::Config;
 use crate::firewalls::Firewalls;
 
-/// Wait between a change and the examination: changes come in groups, and some last for a moment.
+/// Wait between a change and the examination: changes come in groups, and some are undone at once.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Least time between two readings of the firewalls, because each starts programs; and time between two questions for
-/// routers, of which the kernel tells too often, and for a full table of connections, of which it tells nobody.
+/// Least time between two readings of the firewalls, because each starts programs. Also the interval at which neighbours
+/// and the connection table are polled: the kernel reports the former too often, and the latter not at all.
 const APART: Duration = Duration::from_secs(5);
 
 /// Examines the host until dropped.
@@ -39,21 +39,21 @@ pub(crate) struct Rounds(Arc<Shared>);
 struct Shared {
     config: Mutex<Arc<Config>>,
     found: Mutex<Vec<Finding>>,
-    /// The firewalls as read last, until the thread takes them.
+    /// Newly read firewall rules, until the thread takes them.
     read: Mutex<Option<Firewalls>>,
-    /// Set when the configuration is another, firewalls are read, or the thread is to end.
+    /// Set when the configuration has changed, firewall rules were read, or the thread must end.
     wake: EventFd,
     is_over: AtomicBool,
 }
 
-/// Obstacles to other hosts' packets that were there from the start.
+/// Obstacles to other hosts' packets that exist since the start.
 #[derive(Default)]
 struct Early {
     known: Option<BTreeSet<(&'static str, String)>>,
 }
 
 impl Rounds {
-    /// Starts a thread, and another one for `first`.
+    /// Starts the examining thread; another thread runs `first`.
     ///
     /// # Errors
     /// When there are no descriptors left, or no thread can be started.
@@ -75,7 +75,7 @@ impl Rounds {
         Ok(Self(shared))
     }
 
-    /// Faults of the last examination. Another `config` wakes the thread for a new one.
+    /// The faults that the last examination found. A changed `config` starts a new examination.
     pub(crate) fn faults(&self, config: &Arc<Config>) -> Vec<Fault> {
         let mut known = lock(&self.0.config);
         if !Arc::ptr_eq(&known, config) {
@@ -100,13 +100,13 @@ impl Drop for Rounds {
 
 impl Shared {
     fn wake(&self) {
-        // Writing fails only when the event is set anyway.
+        // Writing fails only if the event is already set.
         let _ = self.wake.write(1);
     }
 
     fn work(self: Arc<Self>, mut changes: Subscription) {
         let mut firewalls: Option<Firewalls> = None;
-        // When firewalls may be read again; none while they are.
+        // The earliest time to read the firewalls again; `None` during a reading.
         let mut read_from = Some(Instant::now());
         let mut known = Arc::clone(&lock(&self.config));
         let mut early = Early::default();
@@ -117,7 +117,7 @@ impl Shared {
         while !self.is_over.load(Ordering::Relaxed) {
             if let Some(read) = lock(&self.read).take() {
                 read_from = Some(Instant::now() + APART);
-                // What cannot be read now has hardly changed.
+                // Keep the previous rules of a program that fails now: they have hardly changed.
                 if firewalls.as_ref().is_none_or(|it| read.unread().len() <= it.unread().len()) {
                     if firewalls.is_none() {
                         early.take_firewalls(look(&known, &read, &lost));
@@ -151,11 +151,11 @@ impl Shared {
                     thread::sleep(SETTLE);
                     break;
                 }
-                // A router that answers does so between two questions.
+                // Silent is a router that the kernel still asks for after a whole interval.
                 let now = neighbours::sought_routers(&config);
                 let silent = &sought & &now;
                 sought = now;
-                let found = Lost { silent, misled: neighbours::misled(&config, &mut asked) };
+                let found = Lost { silent, wrong: neighbours::wrong_entries(&config, &mut asked) };
                 let was_full = mem::replace(&mut is_full, full_connections().is_some());
                 if found != lost || is_full != was_full {
                     lost = found;
@@ -163,19 +163,19 @@ impl Shared {
                 }
             }
             is_stale |= changes.skip();
-            // An error only means that the event was not set.
+            // Reading fails only if the event is not set.
             let _ = self.wake.read();
         }
     }
 
-    /// Waits for a change, for at most so long; returns whether there may be one.
+    /// Waits for a change until a timeout; returns whether something may have changed.
     fn wait(&self, changes: &Subscription, at_most: Duration) -> bool {
         let mut fds = [
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
             PollFd::new(changes.as_fd(), PollFlags::POLLIN),
         ];
         let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
-        // Interrupted, it looks once more.
+        // After an interruption, look once more.
         poll(&mut fds, timeout).map_or(true, |ready| ready > 0)
     }
 }
@@ -185,21 +185,21 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 impl Early {
-    /// Begins anew with the obstacles under another configuration: all of them are early, except present faults.
+    /// Starts over for another configuration: all its obstacles are early, except those that are faults now.
     fn take_over(&mut self, found: Vec<Finding>, faults: &[Finding]) {
         let of_others = found.into_iter().filter(|it| it.is_of_others);
         let is_fault = |it: &Finding| faults.iter().any(|fault| key(fault) == key(it));
         self.known = Some(of_others.filter(|it| !is_fault(it)).map(|it| key(&it)).collect());
     }
 
-    /// Adds the obstacles of firewalls, which were read for the first time.
+    /// Adds the obstacles that the first reading of the firewalls has found.
     fn take_firewalls(&mut self, found: Vec<Finding>) {
         let is_of_firewall = |it: &Finding| [&FIREWALL, &REVERSE_PATH].contains(&it.kind);
         let of_others = found.into_iter().filter(|it| it.is_of_others && is_of_firewall(it));
         self.known.get_or_insert_default().extend(of_others.map(|it| key(&it)));
     }
 
-    /// Removes the findings that were there from the start, and have been since.
+    /// Removes the findings that have existed ever since the start.
     fn without(&mut self, found: Vec<Finding>) -> Vec<Finding> {
         let of_others = found.iter().filter(|it| it.is_of_others).map(key).collect();
         let known = match self.known.take() {
@@ -213,7 +213,7 @@ impl Early {
     }
 }
 
-/// What an obstacle is known by: its text names interfaces, which come and go.
+/// Identifies an obstacle by its remedy, because the description may name interfaces that come and go.
 fn key(of: &Finding) -> (&'static str, String) {
     (of.kind.code, of.remedy.clone())
 }

@@ -1,11 +1,11 @@
-//! Lists what may drop packets of services and is not judged: it is named, with the command that shows it.
+//! Lists what may drop packets and cannot be evaluated, each object with the command that shows it.
 
 use crate::firewalls::{Firewalls, ask};
 
-/// Objects of each kind that are named at most.
+/// Limit on the objects listed of each kind.
 const MOST: usize = 4;
 
-/// Possible droppers of packets, each with a command to show it.
+/// Possible droppers of any packet, each with the command that shows it.
 pub(crate) fn list(firewalls: &Firewalls) -> Vec<(String, String)> {
     let mut all: Vec<_> = firewalls
         .unjudged()
@@ -23,14 +23,15 @@ pub(crate) fn list(firewalls: &Firewalls) -> Vec<(String, String)> {
             format!(
                 "{untracks} keeps packets from connection tracking, and {drops} drops by its state"
             ),
-            "let packets of services be tracked, or pass the second rule".to_owned(),
+            "let the first rule spare packets of services, or the second rule accept them"
+                .to_owned(),
         ));
     }
     all.extend(programs(&said("ip", &["-o", "link", "show"])));
     all
 }
 
-/// Possible droppers of some packets, which only a flow decides, each with a command to show it.
+/// Possible droppers of some packets, each with the command that shows it.
 pub(super) fn doubts(firewalls: &Firewalls) -> Vec<(String, String)> {
     let all = firewalls.doubts().into_iter().take(MOST);
     all.map(|culprit| {
@@ -40,7 +41,7 @@ pub(super) fn doubts(firewalls: &Firewalls) -> Vec<(String, String)> {
     .collect()
 }
 
-/// What a program says; nothing where it is missing or refuses.
+/// The output of a program; empty if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
     let answer = ask(program, arguments, "").and_then(|answer| answer.success());
     answer.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default()
@@ -54,7 +55,9 @@ fn programs(said: &str) -> Vec<(String, String)> {
     names
         .map(|name| {
             (
-                format!("an XDP program sees what comes by {name} first, and may drop it"),
+                format!(
+                    "an XDP program on {name} sees all incoming packets first, and may drop them"
+                ),
                 format!("`ip link show {name}` shows it"),
             )
         })

@@ -1,25 +1,25 @@
-//! Reads what traffic control drops at interfaces, as `tc` writes it (tc(8)): filters, and disciplines that send nothing.
+//! Reads traffic control from `tc` (tc(8)): filters, and queueing disciplines that drop everything.
 
 use std::net::Ipv4Addr;
 
 use base::ip::Prefix;
 
 use super::tool::ask;
-use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Rule, Test, Verdict};
+use super::{Base, Chain, ChainName, Firewalls, Hook, Match, Rule, Test, Verdict};
 use super::{protocol_named, range};
 
-/// The program of the filters, for [`ChainName`].
+/// The program's name in a [`ChainName`].
 pub const PROGRAM: &str = "tc";
-/// The chain of a discipline that drops all.
+/// The chain name of an interface's root discipline.
 const DISCIPLINE: &str = "root";
-/// Interfaces with filters that are read at most.
+/// Limit on the interfaces whose filters are read.
 const MOST: usize = 32;
-/// Disciplines with filters of their own.
+/// Classful disciplines, which may have filters.
 const WITH_FILTERS: [&str; 7] = ["drr", "ets", "hfsc", "htb", "multiq", "prio", "qfq"];
-/// Words in the output of filters that decide nothing.
+/// Keys in the output of a filter that match nothing.
 const HARMLESS: [&str; 6] = ["in_hw", "in_hw_count", "not_in_hw", "skip_hw", "skip_sw", "eth_type"];
 
-/// Adds what there is. Without `tc` there are hardly filters.
+/// Adds the filters and disciplines. A host without `tc` can hardly have any.
 pub fn read(to: &mut Firewalls) {
     let said = |words: &[&str]| {
         let answer = ask("tc", words, "").and_then(|answer| answer.success());
@@ -34,7 +34,7 @@ pub fn read(to: &mut Firewalls) {
     }
 }
 
-/// Each discipline by its kind, its interface, and whether it is the root, by the output of `tc qdisc show`.
+/// Parses `tc qdisc show`: kind and interface of each discipline, whether it is the root, and the line.
 fn disciplines(said: &str) -> impl Iterator<Item = (&str, &str, bool, &str)> {
     said.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -44,7 +44,7 @@ fn disciplines(said: &str) -> impl Iterator<Item = (&str, &str, bool, &str)> {
     })
 }
 
-/// Adds the disciplines that drop all.
+/// Adds the disciplines that drop all packets.
 fn add_dropping(to: &mut Firewalls, said: &str) {
     for (kind, device, is_root, line) in disciplines(said) {
         let drops = match kind {
@@ -59,7 +59,7 @@ fn add_dropping(to: &mut Firewalls, said: &str) {
     }
 }
 
-/// Interfaces that may have filters, each with a side.
+/// The places of filters: interfaces, each with `ingress`, `egress` or the root discipline.
 fn filtered(said: &str) -> Vec<(&str, &'static str)> {
     let mut all = Vec::new();
     for (kind, device, is_root, _) in disciplines(said) {
@@ -76,7 +76,7 @@ fn filtered(said: &str) -> Vec<(&str, &'static str)> {
 }
 
 fn insert(to: &mut Firewalls, device: &str, side: &str, drops: bool, rules: Vec<Rule>) {
-    // Before all chains of nftables where packets come, and behind them where packets leave.
+    // The kernel runs filters before the nftables chains at ingress, and after them at egress.
     let (hook, priority) = match side {
         "ingress" => (Hook::Ingress, i64::MIN),
         _ => (Hook::Egress, i64::MAX),
@@ -87,13 +87,13 @@ fn insert(to: &mut Firewalls, device: &str, side: &str, drops: bool, rules: Vec<
     to.chains.insert(name, Chain { base, versions: [true, true], devices, rules });
 }
 
-/// Adds the filters at a side of an interface, by the output of `tc filter show`, which has them in the kernel's order.
+/// Adds the filters of one place by the output of `tc filter show`, which keeps the kernel's order.
 fn add_filters(to: &mut Firewalls, device: &str, side: &str, said: &str) {
     let mut rules: Vec<Rule> = Vec::new();
     let mut side = side;
     for line in said.lines() {
         if let Some(head) = line.strip_prefix("filter ") {
-            // Filters of an inner class see some packets alone.
+            // A filter below the root sees only the packets of its class.
             let parent = head.split_whitespace().skip_while(|word| *word != "parent").nth(1);
             if side != "ingress" && side != "egress" {
                 side = parent.unwrap_or(side);
@@ -112,7 +112,7 @@ fn add_filters(to: &mut Firewalls, device: &str, side: &str, said: &str) {
     }
 }
 
-/// A filter as a rule, by its first line: `[parent 1:] protocol ip pref 5 u32 chain 0 …`.
+/// Parses the first line of a filter: `[parent 1:] protocol ip pref 5 u32 chain 0 …`.
 fn filter(head: &str) -> Rule {
     let value = |of: &'static str| head.split_whitespace().skip_while(move |it| *it != of).nth(1);
     let place = value("pref").and_then(|it| it.parse().ok()).unwrap_or_default();
@@ -120,24 +120,24 @@ fn filter(head: &str) -> Rule {
     rule.tests.extend(
         match value("protocol") {
             Some("all") | None => None,
-            Some("ip") => Some(Asks::Version(true)),
-            Some("ipv6") => Some(Asks::Version(false)),
-            Some("arp") => Some(Asks::Arp(None)),
-            Some(_) => Some(Asks::Unknown),
+            Some("ip") => Some(Match::Version(true)),
+            Some("ipv6") => Some(Match::Version(false)),
+            Some("arp") => Some(Match::Arp(None)),
+            Some(_) => Some(Match::Unknown),
         }
         .map(Test::new),
     );
     let kind = head.split_whitespace().skip_while(|it| *it != "pref").nth(2);
     let is_understood = matches!(kind, Some("flower" | "matchall" | "u32"));
-    // Others, and what only other filters lead to, choose by what is not written here.
+    // Other kinds match by something else than lines of the output; chains above 0 see what a filter sends there.
     if !is_understood || value("chain").is_some_and(|it| it != "0") {
-        rule.tests.push(Test::new(Asks::Unknown));
+        rule.tests.push(Test::new(Match::Unknown));
     }
     rule.verdict = (kind == Some("bpf")).then_some(Verdict::Any);
     rule
 }
 
-/// The verdict of an action, by its line.
+/// Parses the line of an action.
 fn verdict(action: &str) -> Option<Verdict> {
     let (_, what) = action.strip_prefix("action order ")?.split_once(": ")?;
     if let Some(way) = what.strip_prefix("gact action ") {
@@ -149,13 +149,13 @@ fn verdict(action: &str) -> Option<Verdict> {
         };
     }
     if let Some((_, to)) = what.split_once("(Egress Redirect to device ") {
-        // Such a device gives packets back.
+        // An `ifb` device returns the packets.
         return Some(if to.starts_with("ifb") { Verdict::Any } else { Verdict::Drop });
     }
     (what.starts_with("police") || what.contains("action drop")).then_some(Verdict::Any)
 }
 
-/// What a line of a filter tests: a word of `flower`, or of `u32` octets of the header.
+/// Parses a match of a filter: a key of `flower`, or octets of the header for `u32`.
 fn test(line: &str) -> Option<Test> {
     let (key, value) = line.split_once(' ').unwrap_or((line, ""));
     if key.is_empty() || HARMLESS.contains(&key) {
@@ -171,25 +171,25 @@ fn test(line: &str) -> Option<Test> {
     };
     let asked = match key {
         "match" => of_octets(value)?,
-        "src_ip" => network().map_or(Asks::Unknown, |it| Asks::From(vec![it])),
-        "dst_ip" => network().map_or(Asks::Unknown, |it| Asks::To(vec![it])),
-        "ip_proto" => protocol_named(value).map_or(Asks::Unknown, |it| Asks::Protocols(vec![it])),
-        "src_port" => ports().map_or(Asks::Unknown, Asks::FromPort),
-        "dst_port" => ports().map_or(Asks::Unknown, Asks::ToPort),
-        _ => Asks::Unknown,
+        "src_ip" => network().map_or(Match::Unknown, |it| Match::From(vec![it])),
+        "dst_ip" => network().map_or(Match::Unknown, |it| Match::To(vec![it])),
+        "ip_proto" => protocol_named(value).map_or(Match::Unknown, |it| Match::Protocols(vec![it])),
+        "src_port" => ports().map_or(Match::Unknown, Match::FromPort),
+        "dst_port" => ports().map_or(Match::Unknown, Match::ToPort),
+        _ => Match::Unknown,
     };
     Some(Test::new(asked))
 }
 
-/// A test of four octets, `0a090002/ffffffff at 16`, of a header of IPv4; none if it holds for all packets.
-fn of_octets(written: &str) -> Option<Asks> {
+/// Parses a match on four octets of an IPv4 packet: `0a090002/ffffffff at 16`. `None` if it holds for all packets.
+fn of_octets(written: &str) -> Option<Match> {
     let read = || {
         let (octets, at) = written.split_once(" at ")?;
         let (value, mask) = octets.split_once('/')?;
         let of = |text| u32::from_str_radix(text, 16).ok();
         Some((of(value)?, of(mask)?, at.trim().parse::<u8>().ok()?))
     };
-    let Some((value, mask, at)) = read() else { return Some(Asks::Unknown) };
+    let Some((value, mask, at)) = read() else { return Some(Match::Unknown) };
     let network = || {
         let bits = u8::try_from(mask.leading_ones()).ok()?;
         let is_prefix = mask.leading_ones() + mask.trailing_zeros() == u32::BITS;
@@ -199,12 +199,12 @@ fn of_octets(written: &str) -> Option<Asks> {
     let [high, low] = [value >> 16, value & 0xffff].map(|it| u16::try_from(it).unwrap_or_default());
     Some(match (at, mask) {
         (_, 0) => return None,
-        (8, 0x00ff_0000) => Asks::Protocols(vec![high.to_be_bytes()[1]]),
-        (12, _) => network().map_or(Asks::Unknown, Asks::From),
-        (16, _) => network().map_or(Asks::Unknown, Asks::To),
-        (20, 0xffff_0000) => Asks::FromPort(vec![(high, high)]),
-        (20, 0x0000_ffff) => Asks::ToPort(vec![(low, low)]),
-        _ => Asks::Unknown,
+        (8, 0x00ff_0000) => Match::Protocols(vec![high.to_be_bytes()[1]]),
+        (12, _) => network().map_or(Match::Unknown, Match::From),
+        (16, _) => network().map_or(Match::Unknown, Match::To),
+        (20, 0xffff_0000) => Match::FromPort(vec![(high, high)]),
+        (20, 0x0000_ffff) => Match::ToPort(vec![(low, low)]),
+        _ => Match::Unknown,
     })
 }
 

@@ -1,23 +1,23 @@
-//! Reads the policies of IPsec, as `ip -s xfrm policy` writes them (ip-xfrm(8)): the kernel asks them beside all firewalls.
+//! Reads IPsec policies from `ip -s xfrm policy` (ip-xfrm(8)): they may drop packets that all firewalls accept.
 
 use base::ip::Prefix;
 use host::settings::Settings;
 
 use super::tool::ask;
-use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Rule, Test, Verdict, range};
+use super::{Base, Chain, ChainName, Firewalls, Hook, Match, Rule, Test, Verdict, range};
 use super::{LOOPBACK, protocol_named};
 
-/// The program of the policies, for [`ChainName`].
+/// The program's name in a [`ChainName`].
 pub const PROGRAM: &str = "ip xfrm";
-/// The directions of policies, and where the kernel asks for them: before or behind all chains of the hook.
+/// The directions of policies, each with the hook, and the priority that puts it before or after all chains there.
 const DIRECTIONS: [(&str, Hook, i64); 3] = [
     ("in", Hook::Input, i64::MAX),
     ("fwd", Hook::Forward, i64::MIN),
-    // Asked while a packet is routed, and so of each that leaves.
+    // Part of routing, so it holds for sent and for forwarded packets.
     ("out", Hook::Postrouting, i64::MAX),
 ];
 
-/// Adds what there is. Without `ip` there are hardly policies.
+/// Adds the policies. A host without `ip` can hardly have any.
 pub fn read(to: &mut Firewalls) {
     let said = |words: &[&str]| {
         let answer = ask("ip", words, "").and_then(|answer| answer.success());
@@ -35,15 +35,15 @@ pub fn read(to: &mut Firewalls) {
     }
 }
 
-/// Whether there are policies, except policies of single sockets.
+/// Whether there are policies; policies of single sockets do not count.
 fn has_any(policies: &str, defaults: &str) -> bool {
     policies.contains("\tdir ") || defaults.contains("block")
 }
 
-/// Adds policies. `spared` are the interfaces where arriving packets, and leaving ones, are not asked about.
+/// Adds policies. `spared` are the interfaces exempt from inbound policies, then those exempt from outbound ones.
 fn add(to: &mut Firewalls, policies: &str, defaults: &str, spared: &[Vec<String>; 2]) {
     let mut all: Vec<(u64, &str, Rule)> = policies.split("\nsrc ").filter_map(policy).collect();
-    // Of two with the same priority, the older one is asked first.
+    // Among equal priorities the oldest policy decides.
     all.sort_by_key(|(priority, _, rule)| (*priority, rule.place));
     for (direction, hook, priority) in DIRECTIONS {
         let drops = defaults.lines().any(|line| {
@@ -53,12 +53,12 @@ fn add(to: &mut Firewalls, policies: &str, defaults: &str, spared: &[Vec<String>
         let mut passes = match hook {
             Hook::Postrouting => {
                 let names = spared[1].iter().cloned().chain([LOOPBACK.to_owned()]);
-                vec![Asks::LeavesBy(names.collect())]
+                vec![Match::LeavesBy(names.collect())]
             }
-            _ => vec![Asks::CameBy(spared[0].clone())],
+            _ => vec![Match::CameBy(spared[0].clone())],
         };
-        let passing = |asks| Rule {
-            tests: vec![Test::new(asks)],
+        let passing = |of| Rule {
+            tests: vec![Test::new(of)],
             verdict: Some(Verdict::Accept),
             ..Rule::default()
         };
@@ -77,7 +77,7 @@ fn name(direction: &str) -> ChainName {
     ChainName { program: PROGRAM, table: "policy".to_owned(), chain: direction.to_owned() }
 }
 
-/// The priority of a policy, its direction, and the policy as a rule: the text begins with its selector.
+/// Parses a policy from its selector on; returns the priority, the direction and the rule.
 fn policy(text: &str) -> Option<(u64, &str, Rule)> {
     let (selector, rest) = text.split_once('\n')?;
     let (decides, more) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -94,11 +94,11 @@ fn policy(text: &str) -> Option<(u64, &str, Rule)> {
         if let Some((mark, mask)) = line.strip_prefix("mark ").and_then(|it| it.split_once('/')) {
             let of = |text: &str| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16);
             rule.tests.push(Test::new(match (of(mark), of(mask)) {
-                (Ok(mark), Ok(u32::MAX)) => Asks::Marks(vec![mark]),
-                _ => Asks::Unknown,
+                (Ok(mark), Ok(u32::MAX)) => Match::Marks(vec![mark]),
+                _ => Match::Unknown,
             }));
         } else if line.starts_with("if_id ") {
-            // It concerns packets of IPsec's own interfaces alone.
+            // Such a policy is only for IPsec's own interfaces.
             return None;
         }
     }
@@ -106,13 +106,13 @@ fn policy(text: &str) -> Option<(u64, &str, Rule)> {
     rule.verdict = Some(match value("action", decides).as_deref() {
         Some("block") => Verdict::Drop,
         _ if is_plain => Verdict::Accept,
-        // Leaving packets are encrypted and pass if there is a key; arriving ones must have been encrypted.
+        // An outbound packet is encrypted if there is a key; an inbound packet passes only if it was encrypted.
         _ => Verdict::Any,
     });
     Some((number("priority").unwrap_or(0), direction, rule))
 }
 
-/// The tests of a selector: `SOURCE dst DESTINATION proto udp sport 1 dport 2 dev eth1 uid 0`.
+/// Parses a selector: `SOURCE dst DESTINATION proto udp sport 1 dport 2 dev eth1 uid 0`.
 fn tests(selector: &str) -> Vec<Test> {
     let mut words = selector.split_whitespace();
     let mut tests = Vec::new();
@@ -124,21 +124,21 @@ fn tests(selector: &str) -> Vec<Test> {
             "src" | "dst" => network.map(|network| {
                 let of = vec![range(network)];
                 match key {
-                    _ if network.bits() == 0 => Asks::Version(network.address().is_ipv4()),
-                    "src" => Asks::From(of),
-                    _ => Asks::To(of),
+                    _ if network.bits() == 0 => Match::Version(network.address().is_ipv4()),
+                    "src" => Match::From(of),
+                    _ => Match::To(of),
                 }
             }),
-            "proto" => protocol_named(value).map(|of| Asks::Protocols(vec![of])),
-            "sport" => port().map(Asks::FromPort),
-            "dport" => port().map(Asks::ToPort),
+            "proto" => protocol_named(value).map(|of| Match::Protocols(vec![of])),
+            "sport" => port().map(Match::FromPort),
+            "dport" => port().map(Match::ToPort),
             "uid" => {
                 key = words.next().unwrap_or_default();
                 continue;
             }
             _ => None,
         };
-        tests.push(Test::new(asked.unwrap_or(Asks::Unknown)));
+        tests.push(Test::new(asked.unwrap_or(Match::Unknown)));
         key = words.next().unwrap_or_default();
     }
     tests

@@ -1,5 +1,7 @@
-//! Reads the rules of iptables, as `iptables-save` writes them (iptables(8), iptables-extensions(8)): legacy iptables'
-//! rules, and of the rules by `iptables-nft` the tests that `nft` cannot show.
+//! Reads iptables rules in the format of `iptables-save` (iptables(8), iptables-extensions(8)).
+//!
+//! Legacy iptables keeps separate rules. Rules by `iptables-nft` come from `nft`; here they get the matches that `nft`
+//! cannot write as JSON.
 
 use std::fs;
 use std::net::IpAddr;
@@ -7,17 +9,17 @@ use std::net::IpAddr;
 use base::ip::Prefix;
 
 use super::tool::ask;
-use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Marking, Rule, Test, Verdict};
+use super::{Base, Chain, ChainName, Firewalls, Hook, Marking, Match, Rule, Test, Verdict};
 use super::{protocol_named, range};
 
-/// For each version of IP: the kernel's list of used tables, the program to list their rules, the program for
-/// orders, and whether the version is IPv4.
+/// For each IP version: the kernel's list of used tables, the program that lists rules, the program that changes them,
+/// and whether the version is IPv4.
 const PROGRAMS: [(&str, &str, &str, bool); 2] = [
     ("/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy", true),
     ("/proc/net/ip6_tables_names", "ip6tables-legacy-save", "ip6tables-legacy", false),
 ];
-/// For each version of IP: the program that lists the rules of `iptables-nft`, the family of their tables, and whether
-/// the version is IPv4.
+/// For each IP version: the program that lists the rules of `iptables-nft`, the family of their tables, and whether the
+/// version is IPv4.
 const TRANSLATED: [(&str, &str, bool); 2] =
     [("iptables-nft-save", "ip", true), ("ip6tables-nft-save", "ip6", false)];
 /// Tables whose chains may drop packets, with their priority (`linux/netfilter_ipv4.h`).
@@ -31,7 +33,7 @@ const HOOKS: [(&str, Hook); 5] = [
     ("POSTROUTING", Hook::Postrouting),
 ];
 
-/// Adds what there is; without used tables, no program is asked.
+/// Adds the rules of legacy iptables. Runs no program if no table is in use.
 pub fn read(to: &mut Firewalls) {
     for (list, program, orders, is_v4) in PROGRAMS {
         let used = fs::read_to_string(list).unwrap_or_default();
@@ -50,8 +52,8 @@ pub fn read(to: &mut Firewalls) {
     }
 }
 
-/// Completes rules of `iptables-nft` with extensions of iptables, such as `-m conntrack`: `nft` does not say in JSON what
-/// they test. Without `iptables-nft-save`, these tests are not understood.
+/// Adds the matches of iptables extensions to rules of `iptables-nft`, because the JSON of `nft` lacks for example
+/// `-m conntrack`. Without `iptables-nft-save` these matches stay unknown.
 pub fn complete(to: &mut Firewalls) {
     for (program, family, is_v4) in TRANSLATED {
         let is_its = |name: &ChainName| name.table.split(' ').next() == Some(family);
@@ -67,13 +69,13 @@ pub fn complete(to: &mut Firewalls) {
     }
 }
 
-/// Completes rules by a saved ruleset, which has the same chains, each with the same rules in the same order.
+/// Completes rules by a saved ruleset, which lists the same rules in the same order.
 fn complete_by(to: &mut Firewalls, saved: &str, family: &str, is_v4: bool) {
     let mut all = Firewalls::default();
     add(&mut all, saved, "nft", is_v4);
     for (name, chain) in all.chains {
         let name = ChainName { table: format!("{family} {}", name.table), ..name };
-        // Of another length, it has been changed in between.
+        // Another length means that somebody has changed the chain in between.
         let known = to.chains.get_mut(&name).filter(|known| known.rules.len() == chain.rules.len());
         for (rule, told) in known.into_iter().flat_map(|it| &mut it.rules).zip(chain.rules) {
             if rule.has_unknown() {
@@ -119,7 +121,7 @@ fn add(to: &mut Firewalls, saved: &str, program: &'static str, is_v4: bool) {
     }
 }
 
-/// The words of a line; quotes hold one together.
+/// Splits a line into words; quotes enclose a word with spaces.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted, mut is_there) =
         (Vec::new(), String::new(), false, false);
@@ -145,24 +147,24 @@ fn words(line: &str) -> Vec<String> {
 
 fn rule(words: &[String]) -> Rule {
     let mut rule = Rule::default();
-    let (mut is_not, mut words) = (false, words.iter().map(String::as_str).peekable());
+    let (mut is_inverted, mut words) = (false, words.iter().map(String::as_str).peekable());
     let mut is_reverse_path = false;
     let mut has_target = false;
     while let Some(option) = words.next() {
-        let is_turned = std::mem::take(&mut is_not);
-        // What belongs to a target is no test.
+        let was_inverted = std::mem::take(&mut is_inverted);
+        // Options after the target belong to the target.
         if has_target {
             continue;
         }
-        let asks = match option {
+        let option = match option {
             "!" => {
-                is_not = true;
+                is_inverted = true;
                 continue;
             }
             "-m" => {
                 is_reverse_path = words.next() == Some("rpfilter");
                 if is_reverse_path {
-                    rule.tests.push(Test::new(Asks::ReturnsByTheSameWay));
+                    rule.tests.push(Test::new(Match::ReversePath));
                 }
                 continue;
             }
@@ -171,15 +173,15 @@ fn rule(words: &[String]) -> Rule {
                 continue;
             }
             "--invert" if is_reverse_path => {
-                let asks = |test: &&mut Test| matches!(test.asks, Asks::ReturnsByTheSameWay);
-                if let Some(test) = rule.tests.iter_mut().find(asks) {
-                    test.is_not = true;
+                let is_of = |test: &&mut Test| matches!(test.of, Match::ReversePath);
+                if let Some(test) = rule.tests.iter_mut().find(is_of) {
+                    test.is_inverted = true;
                 }
                 continue;
             }
-            // They make the test of the way back milder.
+            // These options relax the reverse path test.
             "--accept-local" | "--loose" | "--validmark" if is_reverse_path => {
-                rule.tests.push(Test::new(Asks::Unknown));
+                rule.tests.push(Test::new(Match::Unknown));
                 continue;
             }
             "-j" | "-g" => {
@@ -197,18 +199,20 @@ fn rule(words: &[String]) -> Rule {
             option => option,
         };
         let Some(value) = words.next_if(|word| !word.starts_with('-') && *word != "!") else {
-            rule.tests.push(Test::new(Asks::Unknown));
+            rule.tests.push(Test::new(Match::Unknown));
             continue;
         };
-        rule.tests
-            .push(Test { asks: asked(asks, value).unwrap_or(Asks::Unknown), is_not: is_turned });
-        // Values of an option that is not known.
+        rule.tests.push(Test {
+            of: matched(option, value).unwrap_or(Match::Unknown),
+            is_inverted: was_inverted,
+        });
+        // Skip the further values of an unknown option.
         while words.next_if(|word| !word.starts_with('-') && *word != "!").is_some() {}
     }
     rule
 }
 
-/// The mark by the options of a target: `--set-xmark 0x1/0xffffffff`.
+/// Parses the options of the MARK target: `--set-xmark 0x1/0xffffffff`.
 fn marking<'w>(mut options: impl Iterator<Item = &'w str>) -> Marking {
     let is_set = |option: &str| matches!(option, "--set-xmark" | "--set-mark");
     let value = options.find(|option| is_set(option)).and_then(|_| options.next());
@@ -234,8 +238,7 @@ fn verdict(option: &str, target: &str) -> Option<Verdict> {
         "DROP" | "REJECT" => Verdict::Drop,
         "RETURN" => Verdict::Return,
         "NFQUEUE" | "QUEUE" => Verdict::Any,
-        // Extensions decide nothing. Their names are in capitals, as names of chains may be, so the extensions are
-        // listed.
+        // These extensions have no verdict. The list is explicit because chains may also have names in capitals.
         "AUDIT" | "CHECKSUM" | "CLASSIFY" | "CONNMARK" | "CT" | "DSCP" | "LOG" | "MARK"
         | "NFLOG" | "NOTRACK" | "SET" | "TCPMSS" | "TEE" | "TOS" | "TPROXY" | "TRACE" | "TTL" => {
             return None;
@@ -245,7 +248,7 @@ fn verdict(option: &str, target: &str) -> Option<Verdict> {
     })
 }
 
-fn asked(option: &str, value: &str) -> Option<Asks> {
+fn matched(option: &str, value: &str) -> Option<Match> {
     let interface =
         || vec![value.strip_suffix('+').map_or(value.to_owned(), |it| format!("{it}*"))];
     let network = || {
@@ -266,22 +269,22 @@ fn asked(option: &str, value: &str) -> Option<Asks> {
         value.split(',').map(range).collect::<Option<Vec<_>>>()
     };
     Some(match option {
-        "-i" => Asks::CameBy(interface()),
-        "-o" => Asks::LeavesBy(interface()),
-        "-s" => Asks::From(network()?),
-        "-d" => Asks::To(network()?),
-        "-p" => Asks::Protocols(vec![protocol_named(value)?]),
-        "--sport" | "--sports" => Asks::FromPort(ports()?),
-        "--dport" | "--dports" => Asks::ToPort(ports()?),
+        "-i" => Match::CameBy(interface()),
+        "-o" => Match::LeavesBy(interface()),
+        "-s" => Match::From(network()?),
+        "-d" => Match::To(network()?),
+        "-p" => Match::Protocols(vec![protocol_named(value)?]),
+        "--sport" | "--sports" => Match::FromPort(ports()?),
+        "--dport" | "--dports" => Match::ToPort(ports()?),
         "--ctstate" | "--state" => {
             let has = |state: &str| value.split(',').any(|it| it == state);
-            Asks::Tracked {
+            Match::State {
                 new: has("NEW"),
-                answer: Some(has("ESTABLISHED")),
-                nothing: has("UNTRACKED"),
+                established: Some(has("ESTABLISHED")),
+                untracked: has("UNTRACKED"),
             }
         }
-        "--mark" => Asks::Marks(vec![number(value)?]),
+        "--mark" => Match::Marks(vec![number(value)?]),
         _ => return None,
     })
 }

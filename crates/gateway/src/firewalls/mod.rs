@@ -1,13 +1,13 @@
-//! Reads the host's firewalls, and judges the fate of a packet.
+//! Reads the host's firewall rules, and evaluates which packets they drop.
 //!
 //! ```text
-//!   nft -j list table …  ─▶ nft     ─┐   iptables-nft-save completes what nft cannot say of them
+//!   nft -j list table …  ─▶ nft     ─┐   iptables-nft-save adds the matches that nft cannot write as JSON
 //!   iptables-legacy-save ─▶ legacy  ─┤
 //!   ip xfrm policy       ─▶ ipsec   ─┼▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
 //!   tc filter, tc qdisc  ─▶ control ─┘
 //! ```
-//! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
-//! packet, both outcomes are followed. Our own tables are passed over.
+//! Rules of `iptables-nft` are rules of nftables. If a match is not understood, or needs an unknown property of the
+//! packet, the evaluation follows both outcomes. Our own tables are skipped.
 
 mod control;
 mod ipsec;
@@ -29,18 +29,18 @@ pub use way::{LOOPBACK, Seen, Way};
 
 /// Prefix of our own tables' names.
 const OURS: &str = "trackway";
-/// Tables of others that are read at most.
+/// Limit on the tables of other programs to read.
 const MOST: usize = 64;
-/// Jumps followed by a packet at most; nftables has the same limit.
+/// Limit on nested jumps; nftables has the same.
 const DEEPEST: usize = 16;
 
-/// All firewalls of this host.
+/// All firewall rules of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
-    /// What could not be read, each with the remedy.
+    /// Rulesets that could not be read, each with its remedy.
     unread: Vec<(String, String)>,
-    /// Chains that drop packets at hooks that are not judged here, such as hooks of bridges.
+    /// Dropping chains at unsupported hooks, such as bridge hooks.
     unjudged: Vec<ChainName>,
 }
 
@@ -52,30 +52,30 @@ pub struct ChainName {
     chain: String,
 }
 
-/// Where the kernel asks a chain.
+/// A hook: the point on a packet's path at which the kernel runs base chains.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Hook {
-    /// At an interface, before anything else sees the packet.
+    /// At the incoming interface, before all other hooks.
     Ingress,
     Prerouting,
     Input,
     Forward,
     Output,
     Postrouting,
-    /// At an interface, behind everything else.
+    /// At the outgoing interface, after all other hooks.
     Egress,
-    /// For requests and answers of ARP alone.
+    /// Only for ARP requests and replies.
     ArpInput,
     ArpOutput,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Chain {
-    /// Where the kernel enters the chain; none if only other chains lead here.
+    /// The hook of a base chain; `None` for a chain that only jumps reach.
     base: Option<Base>,
-    /// Whether the chain sees packets of IPv4, and of IPv6.
+    /// Whether the chain sees IPv4 packets, and IPv6 packets.
     versions: [bool; 2],
-    /// At ingress and egress: the interfaces.
+    /// The interfaces of a chain at ingress or egress.
     devices: Vec<String>,
     rules: Vec<Rule>,
 }
@@ -89,14 +89,14 @@ struct Base {
 
 #[derive(Clone, Debug, Default)]
 struct Rule {
-    /// Number by which people find the rule: its handle, or its place in the chain, counted from 1.
+    /// The handle of an nftables rule, or the position of an iptables rule in its chain, from 1.
     place: u64,
     tests: Vec<Test>,
     /// How the rule changes the packet's mark, if at all.
     marks: Option<Marking>,
-    /// Whether it gives the packet another destination.
+    /// Whether the rule changes the packet's destination.
     redirects: bool,
-    /// Whether it keeps the packet from connection tracking.
+    /// Whether the rule exempts the packet from connection tracking.
     untracks: bool,
     verdict: Option<Verdict>,
 }
@@ -106,7 +106,7 @@ struct Rule {
 pub enum Marking {
     /// The rule sets this mark.
     To(u32),
-    /// The new mark follows from something else.
+    /// The rule computes the mark, for example from the connection's mark.
     Unknown,
 }
 
@@ -120,40 +120,39 @@ impl Marking {
     }
 }
 
-/// A condition of a rule; `is_not` turns it round.
+/// A condition of a rule: one match, perhaps inverted.
 #[derive(Clone, Debug)]
 struct Test {
-    asks: Asks,
-    is_not: bool,
+    of: Match,
+    is_inverted: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Asks {
-    /// The interface by which the packet came; a star stands for any end.
+enum Match {
+    /// Names of interfaces; a name may end in the wildcard `*`.
     CameBy(Vec<String>),
     LeavesBy(Vec<String>),
     From(Vec<Range>),
     To(Vec<Range>),
     Version(bool),
-    /// For ARP; with a value, for its requests alone, or for other messages.
+    /// Any ARP message, or only requests (`true`), or only replies (`false`).
     Arp(Option<bool>),
     Protocols(Vec<u8>),
     FromPort(Vec<(u16, u16)>),
     ToPort(Vec<(u16, u16)>),
     Marks(Vec<u32>),
-    /// The state of the connection: whether those of a new flow, of an answer, and of what is not tracked, are among
-    /// those asked for.
-    Tracked {
+    /// The matching states of connection tracking; `established` is `None` if only some replies match.
+    State {
         new: bool,
-        answer: Option<bool>,
-        nothing: bool,
+        established: Option<bool>,
+        untracked: bool,
     },
-    /// Whether the route back to the source leads to the interface by which the packet came.
-    ReturnsByTheSameWay,
+    /// Whether the route to the packet's source leaves by the incoming interface.
+    ReversePath,
     Unknown,
 }
 
-/// Addresses from the first to the last.
+/// A range of addresses: the first and the last.
 type Range = (IpAddr, IpAddr);
 
 #[derive(Clone, Debug)]
@@ -163,20 +162,20 @@ enum Verdict {
     Goto(String),
     Jump(String),
     Return,
-    /// A map of verdicts that is not understood, or a program's decision.
+    /// Not known: a verdict map that is not understood, or a queue to a program.
     Any,
 }
 
-/// The state of a packet's connection, as the kernel tracks it.
+/// A packet's state in connection tracking.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Connection {
-    /// The packet answers another.
-    Answer,
-    /// The packet begins a flow.
+    /// A reply in a connection that exists.
+    Established,
+    /// The first packet of a connection.
     New,
-    /// The kernel tracks no such packets: messages of neighbour discovery (RFC 4861).
-    Nothing,
-    /// Perhaps the packet is not tracked.
+    /// The kernel does not track neighbour discovery (RFC 4861).
+    Untracked,
+    /// A rule may have exempted the packet.
     Unknown,
 }
 
@@ -184,14 +183,14 @@ pub enum Connection {
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub(crate) is_v4: bool,
-    /// Whether it is a request, if it is no packet of IP, but a message of ARP.
+    /// For an ARP message: whether it is a request. `None` for an IP packet.
     pub(crate) arp: Option<bool>,
     pub(crate) protocol: Option<u8>,
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: Option<IpAddr>,
     pub(crate) source_port: Option<u16>,
     pub(crate) destination_port: Option<u16>,
-    /// Empty if this host sends the packet.
+    /// The incoming interface; an empty name if this host sends the packet.
     pub(crate) came_by: Option<String>,
     pub(crate) leaves_by: Option<String>,
     pub(crate) mark: Option<u32>,
@@ -201,7 +200,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The first packet of a flow, with nothing known but the version of IP.
+    /// The first packet of a connection, of which only the IP version is known.
     pub fn unknown(is_v4: bool) -> Self {
         Self {
             is_v4,
@@ -220,7 +219,7 @@ impl Packet {
     }
 }
 
-/// What becomes of a packet at a hook.
+/// The outcome for a packet at a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
     Passes,
@@ -228,12 +227,12 @@ pub enum Fate {
     MayBeDropped(Culprit),
 }
 
-/// Who drops a packet.
+/// The rule or the chain policy that drops a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Culprit {
     /// The base chain.
     pub(crate) chain: ChainName,
-    /// The rule's chain and place; none for the base chain's policy.
+    /// The rule's chain and place; `None` for the base chain's policy.
     rule: Option<(ChainName, u64)>,
 }
 
@@ -245,23 +244,23 @@ enum Truth {
     Yes,
 }
 
-/// How a packet may leave a chain.
+/// All possible outcomes of a chain for a packet, and the rules behind them.
 #[derive(Clone, Debug, Default)]
-struct Ends {
+struct Outcomes {
     accepted: bool,
     dropped: Option<(ChainName, u64)>,
-    /// At its end, or by `return`.
-    falls_out: bool,
-    /// A rule that may have changed its mark, and how.
+    /// The packet reaches the chain's end, or a `return`.
+    returns: bool,
+    /// The rule that may change the packet's mark, and how.
     marked: Option<((ChainName, u64), Marking)>,
-    /// A rule that may have given it another destination.
+    /// The rule that may change the packet's destination.
     redirected: Option<(ChainName, u64)>,
-    /// A rule that may have kept it from connection tracking.
+    /// The rule that may exempt the packet from connection tracking.
     untracked: Option<(ChainName, u64)>,
 }
 
 impl Firewalls {
-    /// Reads all of them. What cannot be read is told by [`Self::unread`].
+    /// Reads the rules of all programs. [`Self::unread`] lists the failures.
     pub fn read() -> Self {
         let mut all = Self::default();
         match ask("nft", &["list", "tables"], "").and_then(|answer| answer.success()) {
@@ -278,14 +277,13 @@ impl Firewalls {
         all
     }
 
-    /// Reads our own walls alone: chains that keep packets which services delivered here from leaving in
-    /// clear.
+    /// Reads only our own chains against leaks: they drop decrypted packets that would leave in clear.
     pub fn walls() -> Self {
         let mut all = Self::default();
         for owner in Owner::ALL {
             let words = ["-j", "list", "chain", "inet", owner.table(), beside::CHAIN];
             let said = ask("nft", &words, "").and_then(|answer| answer.success());
-            // Where nothing is walled off there is no such chain.
+            // A service without such a wall has no chain.
             if let Some(said) = said.ok().and_then(|said| serde_json::from_slice(&said).ok()) {
                 nft::add(&mut all, &said, true);
             }
@@ -293,9 +291,10 @@ impl Firewalls {
         all
     }
 
-    /// Reads the tables of others, named as `nft list tables` does: `table inet filter` in each line. Each is asked for
-    /// alone, because `nft` 1.0.6 writes whatever stands in memory for the flag of a table with an owner, as ours are,
-    /// and nothing at all if that is no text.
+    /// Reads the tables of other programs; `named` is the output of `nft list tables`, such as `table inet filter`.
+    ///
+    /// Each table is read by its own command: listing a table with an owner, such as ours, makes `nft` 1.0.6 print
+    /// uninitialised memory or nothing at all.
     fn read_tables(&mut self, named: &str) {
         let tables = named.lines().filter_map(|line| line.strip_prefix("table ")?.split_once(' '));
         let others: Vec<_> = tables.filter(|(_, name)| !name.starts_with(OURS)).collect();
@@ -310,7 +309,7 @@ impl Firewalls {
             };
             let answer = match ask("nft", &["-j", "list", "table", family, name], "") {
                 Ok(answer) => answer,
-                // The other tables would take as long.
+                // A program that hangs would hang for the other tables, too.
                 Err(why) => return self.unread.push(unread(why)),
             };
             let read = answer
@@ -331,7 +330,7 @@ impl Firewalls {
         }
     }
 
-    /// The rules of nftables alone.
+    /// Only rules of nftables.
     #[cfg(test)]
     pub fn of_nft(ruleset: &serde_json::Value) -> Self {
         let mut all = Self::default();
@@ -339,19 +338,19 @@ impl Firewalls {
         all
     }
 
-    /// What could not be read, and the remedy of each.
+    /// The rulesets that could not be read, each with its remedy.
     pub fn unread(&self) -> &[(String, String)] {
         &self.unread
     }
 
-    /// What the chains at a hook do with a packet.
+    /// Runs a packet through all chains at a hook.
     pub fn judge(&self, packet: &Packet, hook: Hook) -> Fate {
         let mut doubt = None;
-        for (base, name, mut ends) in self.pass(packet, hook) {
-            let rule = ends.dropped.take();
-            let is_dropped = rule.is_some() || ends.falls_out && base.drops;
+        for (base, name, mut outcomes) in self.pass(packet, hook) {
+            let rule = outcomes.dropped.take();
+            let is_dropped = rule.is_some() || outcomes.returns && base.drops;
             let culprit = Culprit { chain: name.clone(), rule };
-            let passes = ends.accepted || ends.falls_out && !base.drops;
+            let passes = outcomes.accepted || outcomes.returns && !base.drops;
             match (is_dropped, passes) {
                 (true, false) => return Fate::Dropped(culprit),
                 (true, true) => doubt = doubt.or(Some(culprit)),
@@ -361,42 +360,42 @@ impl Firewalls {
         doubt.map_or(Fate::Passes, Fate::MayBeDropped)
     }
 
-    /// A rule at a hook, from this priority on, that may change the mark of a packet, and how, if there is one.
+    /// The first rule at a hook, from this priority on, that may change the packet's mark; and the change.
     pub fn marks(&self, packet: &Packet, hook: Hook, from: i64) -> Option<(Culprit, Marking)> {
         let later = self.pass(packet, hook).into_iter().filter(|(base, ..)| base.priority >= from);
-        later.into_iter().find_map(|(_, chain, ends)| {
-            let (rule, marking) = ends.marked?;
+        later.into_iter().find_map(|(_, chain, outcomes)| {
+            let (rule, marking) = outcomes.marked?;
             Some((Culprit { chain: chain.clone(), rule: Some(rule) }, marking))
         })
     }
 
-    /// A rule at a hook that may give a packet another destination, if any.
+    /// The first rule at a hook that may change the packet's destination.
     pub fn redirects(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
-        self.first(packet, hook, |ends| ends.redirected)
+        self.first(packet, hook, |outcomes| outcomes.redirected)
     }
 
-    /// A rule at a hook that may keep a packet from connection tracking, if any.
+    /// The first rule at a hook that may exempt the packet from connection tracking.
     pub fn untracks(&self, packet: &Packet, hook: Hook) -> Option<Culprit> {
-        self.first(packet, hook, |ends| ends.untracked)
+        self.first(packet, hook, |outcomes| outcomes.untracked)
     }
 
     fn first(
         &self,
         packet: &Packet,
         hook: Hook,
-        which: impl Fn(Ends) -> Option<(ChainName, u64)>,
+        which: impl Fn(Outcomes) -> Option<(ChainName, u64)>,
     ) -> Option<Culprit> {
-        self.pass(packet, hook).into_iter().find_map(|(_, chain, ends)| {
-            which(ends).map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
+        self.pass(packet, hook).into_iter().find_map(|(_, chain, outcomes)| {
+            which(outcomes).map(|rule| Culprit { chain: chain.clone(), rule: Some(rule) })
         })
     }
 
-    /// Chains that may drop packets at hooks that are not judged.
+    /// Dropping chains at unsupported hooks.
     pub fn unjudged(&self) -> &[ChainName] {
         &self.unjudged
     }
 
-    /// Rules beside the chains for all of IP that may drop packets, by what is not understood or not known.
+    /// Rules outside of the IP hooks whose outcome is not known, and may be a drop.
     pub fn doubts(&self) -> Vec<Culprit> {
         let doubts = |rule: &&Rule| match rule.verdict {
             Some(Verdict::Any) => true,
@@ -408,10 +407,11 @@ impl Firewalls {
             rules
                 .map(|rule| Culprit { chain: name.clone(), rule: Some((name.clone(), rule.place)) })
         });
-        all.filter(Culprit::is_beside).collect()
+        all.filter(Culprit::is_outside_ip_hooks).collect()
     }
 
-    /// A rule that keeps packets from connection tracking, if there is a rule that drops what is not tracked.
+    /// The first rule that exempts packets from connection tracking, and the first rule that drops such packets. `None`
+    /// unless there are both.
     pub fn drops_untracked(&self) -> Option<(Culprit, Culprit)> {
         let find = |is_it: &dyn Fn(&Rule) -> bool| {
             self.chains.iter().find_map(|(chain, its)| {
@@ -421,7 +421,7 @@ impl Firewalls {
             })
         };
         let is_neither = |test: &Test| {
-            matches!(test.asks, Asks::Tracked { new: false, answer: Some(false), .. })
+            matches!(test.of, Match::State { new: false, established: Some(false), .. })
         };
         let drops = |rule: &Rule| {
             matches!(rule.verdict, Some(Verdict::Drop)) && rule.tests.iter().any(is_neither)
@@ -429,7 +429,7 @@ impl Firewalls {
         Some((find(&|rule| rule.untracks)?, find(&drops)?))
     }
 
-    /// A rule that gives packets a mark of ours, and the mark.
+    /// The first rule that sets one of our own marks, and the mark.
     pub fn takes_for_ours(&self) -> Option<(Culprit, u32)> {
         self.chains.iter().find_map(|(name, chain)| {
             chain.rules.iter().find_map(|rule| {
@@ -440,8 +440,8 @@ impl Firewalls {
         })
     }
 
-    /// How a packet may leave each chain at a hook, in the kernel's order.
-    fn pass(&self, packet: &Packet, hook: Hook) -> Vec<(Base, &ChainName, Ends)> {
+    /// The possible outcomes of each base chain at a hook, in the kernel's order.
+    fn pass(&self, packet: &Packet, hook: Hook) -> Vec<(Base, &ChainName, Outcomes)> {
         let version = usize::from(!packet.is_v4);
         let device = if hook == Hook::Ingress { &packet.came_by } else { &packet.leaves_by };
         let asked = self.chains.iter().filter_map(|(name, chain)| {
@@ -454,57 +454,56 @@ impl Firewalls {
         asked.sort_by_key(|(base, name, _)| (base.priority, *name));
         let (mut packet, mut known) = (packet.clone(), BTreeMap::new());
         let walk = |(base, name, chain): (Base, _, _)| {
-            let ends = self.walk(name, chain, &packet, &mut known, 0);
-            if ends.marked.is_some() {
+            let outcomes = self.walk(name, chain, &packet, &mut known, 0);
+            if outcomes.marked.is_some() {
                 packet.mark = None;
                 known.clear();
             }
-            if ends.redirected.is_some() {
+            if outcomes.redirected.is_some() {
                 (packet.destination, packet.destination_port) = (None, None);
                 known.clear();
             }
-            if ends.untracked.is_some() {
+            if outcomes.untracked.is_some() {
                 packet.connection = Connection::Unknown;
                 known.clear();
             }
-            (base, name, ends)
+            (base, name, outcomes)
         };
         asked.into_iter().map(walk).collect()
     }
 
-    /// Chains with a test of the reverse path: they may drop packets whose answers would leave by another interface.
+    /// Chains with a reverse path test: they may drop packets if the replies would leave by another interface.
     pub fn by_reverse_path(&self) -> Vec<&ChainName> {
-        let tests = |rule: &Rule| {
-            rule.tests.iter().any(|test| matches!(test.asks, Asks::ReturnsByTheSameWay))
-        };
+        let tests =
+            |rule: &Rule| rule.tests.iter().any(|test| matches!(test.of, Match::ReversePath));
         let all = self.chains.iter().filter(|(_, chain)| chain.rules.iter().any(tests));
         all.map(|(name, _)| name).collect()
     }
 
-    /// How a packet may leave a chain; `known` holds the answers so far, so that each chain is walked once.
+    /// The possible outcomes of a chain; `known` caches the result of each chain for the packet.
     fn walk(
         &self,
         name: &ChainName,
         chain: &Chain,
         packet: &Packet,
-        known: &mut BTreeMap<ChainName, Ends>,
+        known: &mut BTreeMap<ChainName, Outcomes>,
         depth: usize,
-    ) -> Ends {
-        if let Some(ends) = known.get(name) {
-            return ends.clone();
+    ) -> Outcomes {
+        if let Some(outcomes) = known.get(name) {
+            return outcomes.clone();
         }
-        let mut ends = Ends::default();
+        let mut outcomes = Outcomes::default();
         let mut is_left = false;
         for rule in &chain.rules {
             let truth = rule.truth(packet);
             if let Some(marking) = rule.marks.filter(|_| truth != Truth::No) {
-                ends.marked.get_or_insert_with(|| ((name.clone(), rule.place), marking));
+                outcomes.marked.get_or_insert_with(|| ((name.clone(), rule.place), marking));
             }
             if rule.redirects && truth != Truth::No {
-                ends.redirected.get_or_insert_with(|| (name.clone(), rule.place));
+                outcomes.redirected.get_or_insert_with(|| (name.clone(), rule.place));
             }
             if rule.untracks && truth != Truth::No {
-                ends.untracked.get_or_insert_with(|| (name.clone(), rule.place));
+                outcomes.untracked.get_or_insert_with(|| (name.clone(), rule.place));
             }
             let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {
                 continue;
@@ -512,20 +511,20 @@ impl Firewalls {
             let is_sure = truth == Truth::Yes;
             is_left = match verdict {
                 Verdict::Accept => {
-                    ends.accepted = true;
+                    outcomes.accepted = true;
                     is_sure
                 }
                 Verdict::Drop => {
-                    ends.dropped.get_or_insert_with(|| (name.clone(), rule.place));
+                    outcomes.dropped.get_or_insert_with(|| (name.clone(), rule.place));
                     is_sure
                 }
                 Verdict::Return => {
-                    ends.falls_out = true;
+                    outcomes.returns = true;
                     is_sure
                 }
                 Verdict::Any => {
-                    ends.dropped.get_or_insert_with(|| (name.clone(), rule.place));
-                    ends.accepted = true;
+                    outcomes.dropped.get_or_insert_with(|| (name.clone(), rule.place));
+                    outcomes.accepted = true;
                     false
                 }
                 Verdict::Goto(target) | Verdict::Jump(target) => {
@@ -534,32 +533,32 @@ impl Firewalls {
                         Some(chain) if depth < DEEPEST => {
                             self.walk(&target, chain, packet, known, depth + 1)
                         }
-                        _ => Ends { falls_out: true, ..Ends::default() },
+                        _ => Outcomes { returns: true, ..Outcomes::default() },
                     };
-                    ends.accepted |= inner.accepted;
-                    ends.dropped = ends.dropped.take().or(inner.dropped);
-                    ends.marked = ends.marked.take().or(inner.marked);
-                    ends.redirected = ends.redirected.take().or(inner.redirected);
-                    ends.untracked = ends.untracked.take().or(inner.untracked);
+                    outcomes.accepted |= inner.accepted;
+                    outcomes.dropped = outcomes.dropped.take().or(inner.dropped);
+                    outcomes.marked = outcomes.marked.take().or(inner.marked);
+                    outcomes.redirected = outcomes.redirected.take().or(inner.redirected);
+                    outcomes.untracked = outcomes.untracked.take().or(inner.untracked);
                     let is_goto = matches!(verdict, Verdict::Goto(_));
-                    ends.falls_out |= is_goto && inner.falls_out;
-                    is_sure && (is_goto || !inner.falls_out)
+                    outcomes.returns |= is_goto && inner.returns;
+                    is_sure && (is_goto || !inner.returns)
                 }
             };
             if is_left {
                 break;
             }
         }
-        ends.falls_out |= !is_left;
-        known.insert(name.clone(), ends.clone());
-        ends
+        outcomes.returns |= !is_left;
+        known.insert(name.clone(), outcomes.clone());
+        outcomes
     }
 }
 
 impl Rule {
-    /// Whether a test is not understood.
+    /// Whether the rule has a match that is not understood.
     fn has_unknown(&self) -> bool {
-        self.tests.iter().any(|test| matches!(test.asks, Asks::Unknown))
+        self.tests.iter().any(|test| matches!(test.of, Match::Unknown))
     }
 
     fn truth(&self, packet: &Packet) -> Truth {
@@ -576,20 +575,20 @@ impl Rule {
 }
 
 impl Test {
-    fn new(asks: Asks) -> Self {
-        Self { asks, is_not: false }
+    fn new(of: Match) -> Self {
+        Self { of, is_inverted: false }
     }
 
     fn truth(&self, packet: &Packet) -> Truth {
-        match (self.asks.holds(packet), self.is_not) {
+        match (self.of.holds(packet), self.is_inverted) {
             (None, _) => Truth::Maybe,
-            (Some(holds), is_not) if holds != is_not => Truth::Yes,
+            (Some(holds), is_inverted) if holds != is_inverted => Truth::Yes,
             (Some(_), _) => Truth::No,
         }
     }
 }
 
-impl Asks {
+impl Match {
     /// Whether the condition holds for the packet; `None` if unknown.
     fn holds(&self, packet: &Packet) -> Option<bool> {
         let named = |names: &[String], name: &Option<String>| {
@@ -620,19 +619,19 @@ impl Asks {
             Self::FromPort(ranges) => among(ranges, packet.source_port),
             Self::ToPort(ranges) => among(ranges, packet.destination_port),
             Self::Marks(all) => packet.mark.map(|mark| all.contains(&mark)),
-            Self::Tracked { new, answer, nothing } => match packet.connection {
-                Connection::Answer => *answer,
+            Self::State { new, established, untracked } => match packet.connection {
+                Connection::Established => *established,
                 Connection::New => Some(*new),
-                Connection::Nothing => Some(*nothing),
+                Connection::Untracked => Some(*untracked),
                 Connection::Unknown => None,
             },
-            Self::ReturnsByTheSameWay => packet.returns,
+            Self::ReversePath => packet.returns,
             Self::Unknown => None,
         }
     }
 }
 
-/// Whether a name of an interface in a rule stands for this one.
+/// Whether an interface name fits the pattern in a rule.
 fn fits(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
@@ -653,7 +652,7 @@ fn range(prefix: Prefix) -> Range {
     (first, last)
 }
 
-/// The number of a protocol that a rule names.
+/// The number of an IP protocol, by its name or its digits.
 fn protocol_named(name: &str) -> Option<u8> {
     Some(match name {
         "icmp" => 1,
@@ -675,7 +674,7 @@ fn protocol_named(name: &str) -> Option<u8> {
 }
 
 impl Culprit {
-    /// The command that lets packets pass: `in_nft` and `in_iptables` describe them in the words of each program.
+    /// The command that lets packets pass. `in_nft` and `in_iptables` are the matches for the packets in either syntax.
     pub fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
         let ChainName { program, table, chain } = &self.chain;
         match (*program, &self.rule) {
@@ -692,7 +691,7 @@ impl Culprit {
         }
     }
 
-    /// The command that shows it.
+    /// The command that shows the rule.
     pub fn shown_by(&self) -> String {
         let ChainName { program, table, chain } = &self.chain;
         match *program {
@@ -705,18 +704,18 @@ impl Culprit {
         }
     }
 
-    /// Whether it is at an interface, where connections are not tracked.
+    /// Whether the chain runs at an interface, where connection tracking has no effect.
     pub fn is_stateless(&self) -> bool {
         self.chain.table.starts_with("netdev ")
     }
 
-    /// Whether it is of a table for ARP.
+    /// Whether the chain is in an ARP table.
     pub fn is_of_arp(&self) -> bool {
         self.chain.table.starts_with("arp ")
     }
 
-    /// Whether it is beside the chains for all of IP: at an interface, in traffic control, or of IPsec.
-    pub fn is_beside(&self) -> bool {
+    /// Whether the rule is outside of the IP hooks: at an interface, in traffic control, or an IPsec policy.
+    pub fn is_outside_ip_hooks(&self) -> bool {
         self.is_stateless() || [ipsec::PROGRAM, control::PROGRAM].contains(&self.chain.program)
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the rules of nftables as `nft -j list table` writes them (libnftables-json(5)).
+//! Reads nftables rules from `nft -j list table` (libnftables-json(5)).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,11 +7,11 @@ use base::ip::Prefix;
 use serde_json::Value;
 
 use super::{
-    Asks, Base, Chain, ChainName, Firewalls, Hook, Marking, OURS, Range, Rule, Test, Verdict,
+    Base, Chain, ChainName, Firewalls, Hook, Marking, Match, OURS, Range, Rule, Test, Verdict,
 };
 use super::{protocol_named, range};
 
-/// Statements that neither test nor decide.
+/// Statements without effect on the verdict.
 const HARMLESS: [&str; 10] = [
     "comment",
     "counter",
@@ -25,10 +25,10 @@ const HARMLESS: [&str; 10] = [
     "set",
 ];
 
-/// Elements of the named sets, by table with family, and name.
+/// Elements of named sets, by the table (with its family) and the set's name.
 type Sets<'r> = BTreeMap<(String, &'r str), &'r Value>;
 
-/// Adds our chains, or the chains of all other programs.
+/// Adds either our chains, or the chains of all other programs.
 pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
     let none = Vec::new();
     let all = ruleset["nftables"].as_array().unwrap_or(&none);
@@ -49,7 +49,7 @@ pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
             "inet" | "netdev" => [true, true],
             "ip" | "arp" => [true, false],
             "ip6" => [false, true],
-            // Chains of bridges see packets of no version.
+            // Bridge chains are not evaluated.
             _ => [false, false],
         };
         if dormant.contains(&table(chain)) {
@@ -76,7 +76,7 @@ pub fn add(to: &mut Firewalls, ruleset: &Value, are_ours: bool) {
     }
     let drops = |rule: &Rule| matches!(rule.verdict, Some(Verdict::Drop));
     for (name, has_policy) in unjudged {
-        // A chain that it jumps to is in the same table.
+        // Jumps stay within a table.
         let has = |(its, chain): (&ChainName, &Chain)| {
             its.table == name.table && chain.rules.iter().any(drops)
         };
@@ -111,7 +111,7 @@ fn devices(chain: &Value) -> Vec<String> {
     all.into_iter().filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
-/// Whether `nft` has left out the interfaces of a chain, as 1.0.6 does.
+/// Whether the JSON lacks the interfaces of a chain; `nft` 1.0.6 leaves them out.
 pub fn lacks_devices(ruleset: &Value) -> bool {
     let lacks = |object: &Value| {
         let chain = &object["chain"];
@@ -121,8 +121,8 @@ pub fn lacks_devices(ruleset: &Value) -> bool {
     ruleset["nftables"].as_array().is_some_and(|all| all.iter().any(lacks))
 }
 
-/// Adds the interfaces of chains, by what `nft list table` writes: `type filter hook ingress device "eth0" priority 0`, or
-/// `devices = { eth0, eth1 }`.
+/// Adds the interfaces of chains from the text form of `nft list table`: `type filter hook ingress device "eth0" priority
+/// 0`, or `devices = { eth0, eth1 }`.
 pub fn add_devices(ruleset: &mut Value, listed: &str) {
     let mut of_chains = BTreeMap::new();
     let mut chain = "";
@@ -162,13 +162,13 @@ fn hook(family: &str, name: &str) -> Option<Hook> {
     })
 }
 
-/// Adds a rule, as a separate [`Rule`] for each verdict: a map has a verdict for each key.
+/// Parses a rule. A verdict map becomes one [`Rule`] per key.
 fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut Vec<Rule>) {
     let mut rule = Rule { place, ..Rule::default() };
     for statement in statements.as_array().into_iter().flatten() {
         let Some((kind, value)) = statement.as_object().and_then(|it| it.iter().next()) else {
-            // What `nft` cannot say in JSON.
-            rule.tests.push(Test::new(Asks::Unknown));
+            // `nft` cannot write this match as JSON.
+            rule.tests.push(Test::new(Match::Unknown));
             continue;
         };
         match &kind[..] {
@@ -180,7 +180,7 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
                 let entries = value["data"]["set"].as_array();
                 for entry in entries.into_iter().flatten() {
                     let [key, verdict] = [&entry[0], &entry[1]];
-                    let asked = asks(&value["key"], key, table, sets);
+                    let asked = matched(&value["key"], key, table, sets);
                     let mut tests = rule.tests.clone();
                     tests.push(Test::new(asked));
                     to.push(Rule { tests, verdict: verdict_of(verdict), ..rule.clone() });
@@ -198,11 +198,11 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
             "notrack" => rule.untracks = true,
             kind if HARMLESS.contains(&kind) => {}
             "dnat" | "redirect" => (rule.redirects, rule.verdict) = (true, Some(Verdict::Accept)),
-            // No verdicts: these statements send packets elsewhere, and drop none.
+            // These statements change or copy packets, and have no verdict.
             "dup" | "fwd" | "masquerade" | "snat" | "synproxy" | "tproxy" => {}
             _ => match verdict_of(statement) {
                 Some(verdict) => rule.verdict = Some(verdict),
-                None => rule.tests.push(Test::new(Asks::Unknown)),
+                None => rule.tests.push(Test::new(Match::Unknown)),
             },
         }
     }
@@ -222,29 +222,29 @@ fn verdict_of(statement: &Value) -> Option<Verdict> {
     })
 }
 
-/// A field of a header is there only in packets with that header.
-fn implied(left: &Value) -> Option<Asks> {
+/// The protocol that a match on a header field implies.
+fn implied(left: &Value) -> Option<Match> {
     match text(&left["payload"], "protocol") {
-        "ip" => Some(Asks::Version(true)),
-        "ip6" => Some(Asks::Version(false)),
-        "arp" => Some(Asks::Arp(None)),
-        of => protocol_named(of).map(|of| Asks::Protocols(vec![of])),
+        "ip" => Some(Match::Version(true)),
+        "ip6" => Some(Match::Version(false)),
+        "arp" => Some(Match::Arp(None)),
+        of => protocol_named(of).map(|of| Match::Protocols(vec![of])),
     }
 }
 
 fn test(value: &Value, table: &str, sets: &Sets<'_>) -> Test {
     let (left, right) = (&value["left"], &value["right"]);
-    let is_not = match text(value, "op") {
+    let is_inverted = match text(value, "op") {
         "==" | "in" => false,
         "!=" => true,
-        _ => return Test::new(Asks::Unknown),
+        _ => return Test::new(Match::Unknown),
     };
     if is_reverse_path(left)
         && let Some(is_there) = right.as_bool()
     {
-        return Test { asks: Asks::ReturnsByTheSameWay, is_not: is_not == is_there };
+        return Test { of: Match::ReversePath, is_inverted: is_inverted == is_there };
     }
-    Test { asks: asks(left, right, table, sets), is_not }
+    Test { of: matched(left, right, table, sets), is_inverted }
 }
 
 /// Whether an expression looks for the route back: `fib saddr . iif oif`, with a mark or without.
@@ -254,12 +254,12 @@ fn is_reverse_path(left: &Value) -> bool {
     text(fib, "result") == "oif" && has("saddr") && has("iif")
 }
 
-fn asks(left: &Value, right: &Value, table: &str, sets: &Sets<'_>) -> Asks {
-    let Some(values) = values(right, table, sets) else { return Asks::Unknown };
-    asks_for(left, &values).unwrap_or(Asks::Unknown)
+fn matched(left: &Value, right: &Value, table: &str, sets: &Sets<'_>) -> Match {
+    let Some(values) = values(right, table, sets) else { return Match::Unknown };
+    match_of(left, &values).unwrap_or(Match::Unknown)
 }
 
-/// The values of the right side; none if a set is not known.
+/// The values on the right side; `None` if a set is unknown.
 fn values<'r>(right: &'r Value, table: &str, sets: &Sets<'r>) -> Option<Vec<&'r Value>> {
     let all: Vec<_> = match right {
         Value::String(name) if name.starts_with('@') => {
@@ -280,22 +280,22 @@ fn values<'r>(right: &'r Value, table: &str, sets: &Sets<'r>) -> Option<Vec<&'r 
     Some(all.into_iter().map(plain).collect())
 }
 
-fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
+fn match_of(left: &Value, values: &[&Value]) -> Option<Match> {
     let names = || values.iter().map(|it| Some(it.as_str()?.to_owned())).collect::<Option<_>>();
     let addresses = || values.iter().map(|it| addresses(it)).collect::<Option<_>>();
     let ports = || values.iter().map(|it| ports(it)).collect::<Option<_>>();
     let protocols = || values.iter().map(|it| protocol_of(it)).collect::<Option<_>>();
     if let Some(key) = left["meta"]["key"].as_str() {
         return Some(match key {
-            "iifname" | "iif" => Asks::CameBy(names()?),
-            "oifname" | "oif" => Asks::LeavesBy(names()?),
-            "l4proto" => Asks::Protocols(protocols()?),
+            "iifname" | "iif" => Match::CameBy(names()?),
+            "oifname" | "oif" => Match::LeavesBy(names()?),
+            "l4proto" => Match::Protocols(protocols()?),
             "mark" => {
                 let mark = |it: &&Value| it.as_u64().and_then(|it| u32::try_from(it).ok());
-                Asks::Marks(values.iter().map(mark).collect::<Option<_>>()?)
+                Match::Marks(values.iter().map(mark).collect::<Option<_>>()?)
             }
             "nfproto" => match values {
-                [one] => Asks::Version(one.as_str()? == "ipv4"),
+                [one] => Match::Version(one.as_str()? == "ipv4"),
                 _ => return None,
             },
             "protocol" => ethertype(values)?,
@@ -304,47 +304,47 @@ fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
     }
     if left["ct"]["key"] == "state" {
         let has = |state: &str| values.iter().any(|it| *it == state);
-        return Some(Asks::Tracked {
+        return Some(Match::State {
             new: has("new"),
-            answer: Some(has("established")),
-            nothing: has("untracked"),
+            established: Some(has("established")),
+            untracked: has("untracked"),
         });
     }
     if left["ct"]["key"] == "status" {
-        // The first packet of a flow has seen no reply, and what NAT makes of it is not followed.
+        // The first packet of a connection has no reply yet; NAT is not evaluated.
         let later = ["assured", "dnat", "dying", "seen-reply", "snat"];
         let is_later = |it: &&Value| it.as_str().is_some_and(|it| later.contains(&it));
-        let later = Asks::Tracked { new: false, answer: None, nothing: false };
+        let later = Match::State { new: false, established: None, untracked: false };
         return values.iter().all(is_later).then_some(later);
     }
     let payload = &left["payload"];
     Some(match (text(payload, "protocol"), text(payload, "field")) {
         ("ether", "type") => ethertype(values)?,
-        // The same in all messages for IPv4 on Ethernet.
-        ("arp", "htype" | "ptype" | "hlen" | "plen") => Asks::Arp(None),
+        // These fields are constant for IPv4 on Ethernet.
+        ("arp", "htype" | "ptype" | "hlen" | "plen") => Match::Arp(None),
         ("arp", "operation") => match values {
-            [one] if **one == "request" || **one == 1 => Asks::Arp(Some(true)),
-            [one] if **one == "reply" || **one == 2 => Asks::Arp(Some(false)),
+            [one] if **one == "request" || **one == 1 => Match::Arp(Some(true)),
+            [one] if **one == "reply" || **one == 2 => Match::Arp(Some(false)),
             _ => return None,
         },
-        ("arp", "saddr ip") => Asks::From(addresses()?),
-        ("arp", "daddr ip") => Asks::To(addresses()?),
-        ("ip" | "ip6", "saddr") => Asks::From(addresses()?),
-        ("ip" | "ip6", "daddr") => Asks::To(addresses()?),
-        ("ip", "protocol") | ("ip6", "nexthdr") => Asks::Protocols(protocols()?),
-        (_, "sport") => Asks::FromPort(ports()?),
-        (_, "dport") => Asks::ToPort(ports()?),
+        ("arp", "saddr ip") => Match::From(addresses()?),
+        ("arp", "daddr ip") => Match::To(addresses()?),
+        ("ip" | "ip6", "saddr") => Match::From(addresses()?),
+        ("ip" | "ip6", "daddr") => Match::To(addresses()?),
+        ("ip", "protocol") | ("ip6", "nexthdr") => Match::Protocols(protocols()?),
+        (_, "sport") => Match::FromPort(ports()?),
+        (_, "dport") => Match::ToPort(ports()?),
         _ => return None,
     })
 }
 
-/// The kind of packets, by the number or the name of their protocol on the link.
-fn ethertype(values: &[&Value]) -> Option<Asks> {
+/// The match for an Ethertype, by its name.
+fn ethertype(values: &[&Value]) -> Option<Match> {
     let [one] = values else { return None };
     Some(match one.as_str()? {
-        "ip" => Asks::Version(true),
-        "ip6" => Asks::Version(false),
-        "arp" => Asks::Arp(None),
+        "ip" => Match::Version(true),
+        "ip6" => Match::Version(false),
+        "arp" => Match::Arp(None),
         _ => return None,
     })
 }

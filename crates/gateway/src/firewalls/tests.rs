@@ -287,14 +287,14 @@ fn the_state_of_a_connection_decides_unless_a_rule_keeps_the_packet_from_trackin
     let notrack = matched(&payload("tcp", "dport"), "443") + r#", {"notrack": null}"#;
     let accepted = format!(r#"{established}, {{"accept": null}}"#);
     let dropped = format!("{untracked}, {DROP}");
-    let answer = Packet { connection: Connection::Answer, ..from_to("10.1.0.7", "10.2.0.1") };
-    let first = Packet { connection: Connection::New, ..answer.clone() };
-    let nothing = Packet { connection: Connection::Nothing, ..answer.clone() };
+    let reply = Packet { connection: Connection::Established, ..from_to("10.1.0.7", "10.2.0.1") };
+    let first = Packet { connection: Connection::New, ..reply.clone() };
+    let untracked = Packet { connection: Connection::Untracked, ..reply.clone() };
     let rule = |number: u32| format!("the rule with handle {number} in chain inet f forward");
 
-    assert_eq!(fate(&[&accepted, DROP], &answer), "passes");
-    assert_eq!(fate(&[&accepted, DROP], &nothing), format!("dropped by {}", rule(2)));
-    assert_eq!(fate(&[&dropped], &nothing), format!("dropped by {}", rule(1)));
+    assert_eq!(fate(&[&accepted, DROP], &reply), "passes");
+    assert_eq!(fate(&[&accepted, DROP], &untracked), format!("dropped by {}", rule(2)));
+    assert_eq!(fate(&[&dropped], &untracked), format!("dropped by {}", rule(1)));
     assert_eq!(fate(&[&accepted, DROP], &first), format!("dropped by {}", rule(2)));
     assert_eq!(fate(&[&dropped], &first), "passes");
     let both = firewalls(&[&notrack, &dropped], "");

@@ -1,4 +1,4 @@
-//! Asks a program of this host, with a limit on its time and on the length of its answer.
+//! Runs a program of this host, with limits on its run time and its output.
 
 use std::io::{self, ErrorKind, Read, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long a program may take: a ruleset with 100,000 elements takes a second.
+/// Limit on the run time: a ruleset with 100,000 elements takes a second.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Octets of an answer at most.
+/// Limit on the output, in octets.
 const LONGEST: usize = 64 << 20;
 
-/// What a program has said.
+/// The exit status and output of a program.
 #[derive(Debug)]
 pub struct Answer {
     is_success: bool,
@@ -26,7 +26,7 @@ impl Answer {
     /// The program's output, if successful.
     ///
     /// # Errors
-    /// The program's complaint, in a line.
+    /// One line of the program's error output.
     pub fn success(self) -> Result<Vec<u8>, String> {
         if self.is_success {
             return Ok(self.said);
@@ -34,16 +34,16 @@ impl Answer {
         let complaints = String::from_utf8_lossy(&self.complaints);
         let mut lines = complaints.lines().filter(|line| !line.trim().is_empty());
         let first = lines.clone().find(|line| line.contains("rror")).or_else(|| lines.next());
-        Err(first.unwrap_or("it fails without a word").trim().to_owned())
+        Err(first.unwrap_or("it fails without an error message").trim().to_owned())
     }
 }
 
-/// A program that is ended when nobody listens any more.
+/// A running program; dropping it kills the program.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended.
+        // Both fail only if the program has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -52,7 +52,7 @@ impl Drop for Running {
 /// Runs a program with this input.
 ///
 /// # Errors
-/// When it cannot be started, takes too long or says too much.
+/// When the program cannot be started, or exceeds a limit.
 pub fn ask(program: &str, arguments: &[&str], input: &str) -> Result<Answer, String> {
     ask_for(program, arguments, input, PATIENCE)
 }
@@ -100,7 +100,7 @@ fn converse(process: &mut Child, mut input: &[u8], deadline: Instant) -> io::Res
             match pipe.write(input) {
                 Ok(len) => input = &input[len..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // A program that has ended says why.
+                // The program has ended; its error output says why.
                 Err(_) => input = &[],
             }
         }
@@ -137,14 +137,14 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Takes what there is; whether more may come.
+/// Reads all available output; returns whether more may come.
 fn take(from: &mut impl Read, to: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 1 << 16];
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(false),
             Ok(len) if to.len() + len <= LONGEST => to.extend_from_slice(&buffer[..len]),
-            Ok(_) => return Err(io::Error::other(format!("it says more than {LONGEST} octets"))),
+            Ok(_) => return Err(io::Error::other(format!("its output exceeds {LONGEST} octets"))),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -172,6 +172,6 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(30));
         }
         let said = ask("sh", &["-c", "exec yes"], "").unwrap_err();
-        assert!(said.contains("says more than"), "{said}");
+        assert!(said.contains("output exceeds"), "{said}");
     }
 }

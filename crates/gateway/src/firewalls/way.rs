@@ -1,20 +1,20 @@
-//! The ways of packets through this host: the hooks in their order, and what each sees of the interfaces.
+//! Lists the hooks on each path of a packet through this host, and the interfaces visible at each hook.
 
 use super::{Culprit, Fate, Firewalls, Hook, Packet};
 
-/// The name of the interface by which this host sends to itself.
+/// The loopback interface.
 pub const LOOPBACK: &str = "lo";
 
-/// How packets pass this host.
+/// The path of a packet through this host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Way {
-    /// To a program of this host, or to a service that takes packets in their destination's name.
+    /// From another host to a local program; also to a service that intercepts connections.
     In,
-    /// From this host to others.
+    /// From a local program to another host.
     Out,
-    /// From this host to itself, or to such a service.
+    /// Between local programs; also to a service that intercepts connections.
     Within,
-    /// Between others.
+    /// From another host to another: forwarded.
     Through,
     /// ARP, arriving.
     ArpIn,
@@ -22,7 +22,7 @@ pub enum Way {
     ArpOut,
 }
 
-/// An interface as a firewall's hook sees it.
+/// The interface visible at a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Seen {
     Nothing,
@@ -32,7 +32,7 @@ pub enum Seen {
 }
 
 impl Way {
-    /// The firewall hooks in the order of the packet, each with the incoming and the outgoing interface there.
+    /// The hooks in order, each with the incoming and the outgoing interface that it sees.
     pub fn hooks(self) -> &'static [(Hook, Seen, Seen)] {
         use Seen::{Loopback, Nothing, Own};
         match self {
@@ -77,7 +77,7 @@ impl Seen {
 }
 
 impl Firewalls {
-    /// The first hook on the way that drops a packet for certain, and the chain or rule there.
+    /// The first hook on the path that certainly drops the packet, and the rule or policy.
     pub fn dropped(&self, packet: &Packet, way: Way) -> Option<(Hook, Culprit)> {
         way.hooks().iter().find_map(|(hook, has_come, leaves)| {
             let packet = Packet {

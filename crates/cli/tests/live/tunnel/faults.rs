@@ -255,7 +255,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         (
             "ip route add default via 10.9.1.2 table 99; ip rule add pref 50 table 99",
             "ip rule del pref 50",
-            "fault: packets to 10.77.0.2/32 do not go by our device",
+            "fault: packets to 10.77.0.2/32 bypass our device",
         ),
         // The kernel tells nobody of this setting, so something else has to change.
         (
@@ -266,32 +266,32 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         (
             "ip rule add pref 50 iif lan0 table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) do not go by our device",
+            "rule of priority 50 (such as from 10.99.0.2 iif lan0) bypass our device",
         ),
         (
             "ip rule add pref 50 from 10.99.0.0/24 table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) do not go by our device",
+            "rule of priority 50 (such as from 10.99.0.2 iif lan0) bypass our device",
         ),
         (
             "ip rule add pref 50 tos 0x10 table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as tos 0x10) do not go by our device",
+            "rule of priority 50 (such as tos 0x10) bypass our device",
         ),
         (
             "ip rule add pref 50 ipproto icmp table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as ipproto 1) do not go by our device",
+            "rule of priority 50 (such as ipproto 1) bypass our device",
         ),
         (
             "ip rule add pref 50 ipproto tcp sport 1000-2000 dport 443 table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as ipproto 6 sport 1000 dport 443) do not go by our device",
+            "rule of priority 50 (such as ipproto 6 sport 1000 dport 443) bypass our device",
         ),
         (
             "ip rule add pref 50 uidrange 1234-1240 table 99",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as uid 1234) do not go by our device",
+            "rule of priority 50 (such as uid 1234) bypass our device",
         ),
         (&marks, "nft delete table inet other", "gives packets the mark 0x7472776c, which is ours"),
         (
@@ -307,7 +307,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         (
             "ip rule add pref 50 from 10.99.0.2 prohibit",
             "ip rule del pref 50",
-            "rule of priority 50 chooses (such as from 10.99.0.2 iif lan0) are refused",
+            "rule of priority 50 (such as from 10.99.0.2 iif lan0) are refused",
         ),
     ] {
         for command in comes.split("; ") {
@@ -362,13 +362,13 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
         (
             "10.60.0.9",
             [format!("10.60.0.0/17 {by}"), format!("10.60.128.0/17 {by}")],
-            "(10.60.0.0/17, 10.60.128.0/17) lead past our device, perhaps in clear, all packets to 10.60.0.0/16: ip route \
+            "(10.60.0.0/17, 10.60.128.0/17) bypass our device, perhaps in clear, for all packets to 10.60.0.0/16: ip route \
              delete 10.60.0.0/17; ip route delete 10.60.128.0/17; or take",
         ),
         (
             "198.18.0.9",
             [format!("128.0.0.0/1 {by}"), format!("0.0.0.0/1 {by}")],
-            "(0.0.0.0/1, 128.0.0.0/1) lead past our device, perhaps in clear, all packets to 0.0.0.0/0",
+            "(0.0.0.0/1, 128.0.0.0/1) bypass our device, perhaps in clear, for all packets to 0.0.0.0/0",
         ),
         (
             "",
@@ -392,7 +392,7 @@ fn longer_routes_of_others_are_a_fault_while_together_they_cover_a_network() {
     }
     net.run(0, "ip route add default via 10.9.1.2 table 99");
     net.run(0, "ip rule add pref 50 table 99");
-    let all = "packets to 0.0.0.0/0, 10.60.0.0/16, 10.77.0.2/32 do not go by our device, and may leave in clear";
+    let all = "packets to 0.0.0.0/0, 10.60.0.0/16, 10.77.0.2/32 bypass our device, and may leave in clear";
     net.expect_asked(0, (3, all));
     // The examination finds the rule too: `doctor` tells of it once.
     let file = net.nets.folder().join("0.toml");
@@ -460,7 +460,7 @@ fn a_service_without_its_device_hides_no_rule_that_comes_before_anothers_routes(
     net.run(0, "ip route add default via 10.9.1.2 table 99");
     net.run(0, "ip rule add pref 50 table 99");
 
-    net.expect_asked(0, (3, "packets to 10.77.0.2/32 do not go by our device"));
+    net.expect_asked(0, (3, "packets to 10.77.0.2/32 bypass our device"));
 }
 
 #[test]
