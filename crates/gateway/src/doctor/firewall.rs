@@ -112,6 +112,17 @@ impl Interfaces {
     }
 }
 
+impl Findings {
+    /// Adds a rule or policy that drops packets, with the `order` that lets them pass.
+    fn drops(&mut self, what: String, order: &str, is_of_others: bool) {
+        let remedy = format!("{order} {KEEP}");
+        match is_of_others {
+            true => self.add_of_others(&FIREWALL, what, remedy),
+            false => self.add(&FIREWALL, what, remedy),
+        }
+    }
+}
+
 /// Evaluates packets of which only the interfaces or ports are known. A rule that certainly drops such a packet drops
 /// all similar packets.
 fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &Interfaces) {
@@ -215,12 +226,7 @@ fn judge_forwarded(
                 let what = format!(
                     "{culprit} drops what is forwarded {which}: hosts behind this gateway lose their packets"
                 );
-                let remedy = format!("{orders} {KEEP}");
-                if is_all {
-                    findings.add(&FIREWALL, what, remedy);
-                } else {
-                    findings.add_of_others(&FIREWALL, what, remedy);
-                }
+                findings.drops(what, &orders, !is_all);
             }
         }
     }
@@ -285,12 +291,7 @@ fn judge_networks(
                 let order = culprit.remedy(&format!("{family} {end} {network}"), "");
                 if told.insert(order.clone()) {
                     let what = format!("{culprit} drops what {way} {network} by {device}");
-                    let remedy = format!("{order} {KEEP}");
-                    if is_of_others {
-                        findings.add_of_others(&FIREWALL, what, remedy);
-                    } else {
-                        findings.add(&FIREWALL, what, remedy);
-                    }
+                    findings.drops(what, &order, is_of_others);
                 }
             }
         }
@@ -353,12 +354,7 @@ fn judge_neighbours(
             let what = format!(
                 "{culprit} drops messages of {kind} at {name}: this host and its neighbours cannot find each other"
             );
-            let remedy = format!("{order} {KEEP}");
-            if is_of_others {
-                findings.add_of_others(&FIREWALL, what, remedy);
-            } else {
-                findings.add(&FIREWALL, what, remedy);
-            }
+            findings.drops(what, &order, is_of_others);
         }
     }
 }
@@ -465,13 +461,8 @@ fn judge_listening(
         "{culprit} drops what comes to {} port {port}: peers cannot call {service} there",
         name.to_uppercase()
     );
-    let remedy = format!("{order} {KEEP}");
     // These services listen by default, and may need no incoming calls: a stateful firewall admits answers to their own.
-    if matches!(service, "tunnel" | "sar") {
-        findings.add_of_others(&FIREWALL, what, remedy);
-    } else {
-        findings.add(&FIREWALL, what, remedy);
-    }
+    findings.drops(what, &order, matches!(service, "tunnel" | "sar"));
 }
 
 /// Evaluates datagrams from and to neighbours on a link.
@@ -499,11 +490,7 @@ fn judge_neighbourly(findings: &mut Findings, neighbourly: &Neighbourly, firewal
                 &format!("{in_nft} {interface} udp dport {port}"),
                 &format!("{in_iptables} {interface} -p udp --dport {port}"),
             );
-            findings.add(
-                &FIREWALL,
-                format!("{culprit} drops UDP port {port} {said} neighbours on {interface}: {service} finds no routes"),
-                format!("{order} {KEEP}"),
-            );
+            findings.drops(format!("{culprit} drops UDP port {port} {said} neighbours on {interface}: {service} finds no routes"), &order, false);
         }
     }
 }
@@ -558,11 +545,7 @@ fn judge_taking(
                     && found.insert(culprit.to_string())
                 {
                     let order = culprit.remedy(&order.0, &order.1);
-                    findings.add(
-                        &FIREWALL,
-                        format!("{culprit} drops what {service} takes on its way to {network}: such packets pass `input` here"),
-                        format!("{order} {KEEP}"),
-                    );
+                    findings.drops(format!("{culprit} drops what {service} takes on its way to {network}: such packets pass `input` here"), &order, false);
                 }
             }
             for name in *group {
@@ -714,10 +697,10 @@ fn judge_answers(
                 false => of_answers(),
             };
             let order = culprit.remedy(&in_nft, &in_iptables);
-            findings.add(
-                &FIREWALL,
+            findings.drops(
                 format!("{culprit} drops what {service} answers to those who call it"),
-                format!("{order} {KEEP}"),
+                &order,
+                false,
             );
         }
     }
