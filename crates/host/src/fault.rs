@@ -69,7 +69,7 @@ kinds! {
     MISSING = "route-missing", High, LATER:
         "An address, route or rule of ours is not in the kernel, and cannot be put back.";
     DISPLACED = "route-displaced", Low, AT_ONCE:
-        "Another program has added a route to a network of ours: ours stands aside, and comes first.";
+        "Another program has added a route to a network of ours; ours moved to a table before it.";
     CONTESTED = "contested", Medium, AT_ONCE:
         "Another program keeps changing entries of ours; we restore them only now and then.";
     CLASH = "numbers-clash", Medium, AT_ONCE:
