@@ -170,6 +170,28 @@ fn chains_and_filters_at_interfaces_that_drop_are_faults() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_gateway_with_one_interface_is_told_when_forwarding_is_dropped() {
+    let bed = Bed::new(TUNNEL);
+    run(&bed, "nft add table inet site");
+    run(
+        &bed,
+        "nft 'add chain inet site fwd { type filter hook forward priority 0; policy drop; }'",
+    );
+    let is_told = || {
+        let said = "drops what is forwarded between trackway-nc0 and eth1";
+        faults(&bed).iter().any(|it| it["said"].as_str().unwrap().contains(said))
+    };
+    assert!(wait_until(SOON, is_told), "{:?}", faults(&bed));
+
+    for order in remedies(&bed) {
+        run(&bed, &order);
+    }
+
+    assert!(wait_until(SOON, || faults(&bed).is_empty()), "{:?}", faults(&bed));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn neighbours_that_cannot_be_found_or_are_wrong_are_faults() {
     let bed = Bed::new(TUNNEL);
     expect(

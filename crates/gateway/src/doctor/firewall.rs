@@ -86,30 +86,30 @@ struct Interfaces {
 
 impl Interfaces {
     fn read(needs: &Needs) -> Self {
-        let is_other =
-            |name: &String| !needs.devices.contains_key(name) && !name.starts_with("trackway");
-        let all: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
-        let behind = [true, false].map(|is_v4| {
-            let behind = Self::behind(needs, is_v4).unwrap_or_default();
-            behind.into_iter().filter(is_other).take(MOST).collect()
-        });
-        Self { all, behind }
+        let all = Settings::interfaces().into_iter().filter(|name| needs.is_foreign(name));
+        let behind = [true, false].map(|is_v4| Self::behind(needs, is_v4).unwrap_or_default());
+        Self { all: all.take(MOST).collect(), behind }
     }
 
-    /// Interfaces with an address, except uplinks: default routes and calls to peers leave by an uplink. If a host has
-    /// only uplinks, its uplinks.
     fn behind(needs: &Needs, is_v4: bool) -> io::Result<Vec<String>> {
         let mut routes = Routes::open()?;
         let found = links::with_address(&mut Kernel::open()?, is_v4)?;
-        let named = found.into_iter().filter_map(|it| Some((it, links::existing_name(it)?)));
-        let named = named.filter(|(_, name)| name != LOOPBACK);
-        let (uplinks, behind): (Vec<_>, Vec<_>) = named.partition(|(interface, name)| {
-            let is_way = needs.ways.values().any(|way| way.interface == *name);
-            is_way || routes.has_default(*interface, is_v4)
+        let with_address = found.into_iter().filter_map(|interface| {
+            let name = links::existing_name(interface)?;
+            let is_way = needs.ways.values().any(|way| way.interface == name);
+            Some((name, is_way || routes.has_default(interface, is_v4)))
         });
-        let chosen = if behind.is_empty() { uplinks } else { behind };
-        Ok(chosen.into_iter().map(|(_, name)| name).collect())
+        Ok(to_hosts(needs, with_address))
     }
+}
+
+/// The interfaces that may lead to hosts of this site, by all interfaces `with_address`; `true` marks an uplink, by
+/// which default routes or calls to peers leave. If there are only uplinks, hosts must be behind these.
+fn to_hosts(needs: &Needs, with_address: impl Iterator<Item = (String, bool)>) -> Vec<String> {
+    let foreign = with_address.filter(|(name, _)| name != LOOPBACK && needs.is_foreign(name));
+    let (uplinks, others): (Vec<_>, Vec<_>) = foreign.partition(|(_, is_uplink)| *is_uplink);
+    let chosen = if others.is_empty() { uplinks } else { others };
+    chosen.into_iter().map(|(name, _)| name).take(MOST).collect()
 }
 
 impl Findings {
@@ -770,6 +770,20 @@ mod tests {
 
     fn found(ruleset: &str) -> Vec<(&'static str, String)> {
         found_for(TUNNEL, ruleset).into_iter().map(|(code, what, _)| (code, what)).collect()
+    }
+
+    #[test]
+    fn hosts_are_behind_the_uplink_of_a_gateway_with_one_interface() {
+        let config = crate::config::Config::parse("a.toml", TUNNEL).unwrap();
+        let needs = Needs { ways: BTreeMap::new(), ..Needs::of(&config) };
+        let chosen = |more: &[(&str, bool)]| {
+            let one_armed = [("lo", false), ("eth0", true), ("trackway-nc0", false)];
+            let all = one_armed.iter().chain(more).map(|(name, is)| ((*name).to_owned(), *is));
+            to_hosts(&needs, all)
+        };
+
+        assert_eq!(chosen(&[]), ["eth0"]);
+        assert_eq!(chosen(&[("lan0", false)]), ["lan0"]);
     }
 
     /// Output of `nft -j list ruleset` (nftables 1.0.6), without handles.

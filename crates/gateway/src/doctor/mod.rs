@@ -246,6 +246,11 @@ impl Needs {
         }
     }
 
+    /// Whether an interface is not ours.
+    fn is_foreign(&self, name: &str) -> bool {
+        !self.devices.contains_key(name) && !name.starts_with("trackway")
+    }
+
     /// Whether a default route of an IP version leads to our devices.
     fn has_default(&self, is_v4: bool) -> bool {
         self.networks.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4)
