@@ -155,6 +155,9 @@ fn chains_and_filters_at_interfaces_that_drop_are_faults() {
             "the queueing discipline of trackway-nc0 drops what goes to 10.7.0.0/16",
         ),
     );
+    let slow = "tc qdisc replace dev trackway-nc0 root tbf rate 8bit burst 10b limit 1000";
+    let told = "the queueing discipline of trackway-nc0 drops what goes to 10.7.0.0/16";
+    expect(&bed, (&[slow], "firewall", told));
     run(&bed, "tc qdisc add dev eth1 clsact");
     // A filter that HBH needs too, so that it is there.
     let steals = "tc filter add dev eth1 ingress protocol all pref 6 u32 match u32 0 0 action mirred egress redirect dev lo";

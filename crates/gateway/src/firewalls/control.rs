@@ -12,6 +12,10 @@ use super::{protocol_named, range};
 pub const PROGRAM: &str = "tc";
 /// The chain name of an interface's root discipline.
 const DISCIPLINE: &str = "root";
+/// A token bucket below this rate, in bit/s, passes next to nothing: an echo request takes 10 s.
+const LEAST_RATE: u64 = 64;
+/// A token bucket drops all packets longer than its burst, in octets: here even a bare IPv4 header.
+const LEAST_BURST: u64 = 20;
 /// Limit on the interfaces whose filters are read.
 const MOST: usize = 32;
 /// Classful disciplines, which may have filters.
@@ -51,6 +55,14 @@ fn add_dropping(to: &mut Firewalls, said: &str) {
             "blackhole" => true,
             "pfifo" | "bfifo" => line.contains("limit 0p") || line.contains("limit 0b"),
             "netem" => line.contains("loss 100%"),
+            "tbf" => {
+                let is_below = |key: &str, unit: &str, least: u64| {
+                    let value = line.split_whitespace().skip_while(|word| *word != key).nth(1);
+                    let number = value.and_then(|it| it.strip_suffix(unit)?.parse().ok());
+                    number.is_some_and(|it: u64| it < least)
+                };
+                is_below("rate", "bit", LEAST_RATE) || is_below("burst", "b", LEAST_BURST)
+            }
             _ => false,
         };
         if is_root && drops {
@@ -219,7 +231,10 @@ mod tests_of_filters {
         qdisc clsact ffff: dev eth0 parent ffff:fff1 \nqdisc ingress ffff: dev eth2 parent ffff:fff1 ---------------- \n\
         qdisc blackhole 8001: dev trackway-nc0 root refcnt 3 \nqdisc pfifo 8002: dev eth3 root refcnt 2 limit 0p\n\
         qdisc netem 8003: dev eth4 root refcnt 2 limit 1000 loss 100%\nqdisc netem 8004: dev eth5 root refcnt 2 limit 1000 loss 5%\n\
-        qdisc pfifo 8005: dev eth6 root refcnt 2 limit 10p\nqdisc blackhole 8006: dev eth7 parent 1:1 \n";
+        qdisc pfifo 8005: dev eth6 root refcnt 2 limit 10p\nqdisc blackhole 8006: dev eth7 parent 1:1 \n\
+        qdisc tbf 8007: dev eth8 root refcnt 3 rate 8bit burst 165b lat 539s \n\
+        qdisc tbf 8008: dev eth11 root refcnt 3 rate 10Mbit burst 10b lat 1s \n\
+        qdisc tbf 8009: dev eth10 root refcnt 3 rate 72bit burst 2Kb lat 1s \n";
     const BY_U32: &str = "filter protocol ip pref 5 u32 chain 0 \nfilter protocol ip pref 5 u32 chain 0 fh 800: ht divisor 1 \n\
         filter protocol ip pref 5 u32 chain 0 fh 800::800 order 2048 key ht 800 bkt 0 terminal flowid not_in_hw \n\
         \x20 match 0a090002/ffffffff at 16\n  match 00060000/00ff0000 at 8\n  match 000001bb/0000ffff at 20\n\
@@ -252,12 +267,12 @@ mod tests_of_filters {
 
     #[test]
     fn disciplines_that_send_nothing_drop_all() {
-        for device in ["trackway-nc0", "eth3", "eth4"] {
+        for device in ["trackway-nc0", "eth3", "eth4", "eth8", "eth11"] {
             let expected =
                 format!("the queueing discipline of {device}: tc qdisc del dev {device} root");
             assert_eq!(fate("", &by(device, "10.9.0.2")), expected);
         }
-        for device in ["eth5", "eth6", "eth7"] {
+        for device in ["eth5", "eth6", "eth7", "eth10"] {
             assert_eq!(fate("", &by(device, "10.9.0.2")), "passes", "{device}");
         }
     }
