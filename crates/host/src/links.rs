@@ -198,18 +198,17 @@ pub fn silent_neighbour(message: Message<'_>) -> Option<(u32, IpAddr)> {
     Some((u32::from_ne_bytes([i0, i1, i2, i3]), address))
 }
 
-/// Whether somebody has given the hardware address of a neighbour to the kernel for good.
+/// Whether the entry of a neighbour is permanent: its hardware address was set by hand.
 #[must_use]
-pub fn is_resolved(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
+pub fn is_permanent(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
-/// The neighbours whose Ethernet address somebody has given to the kernel for good: the number of the interface, the
-/// address there, and the Ethernet address.
+/// The permanent neighbour entries on Ethernet: the index of the interface, the IP address, and the hardware address.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn set_by_hand(netlink: &mut Kernel) -> io::Result<Vec<(u32, IpAddr, Mac)>> {
+pub fn permanent_neighbours(netlink: &mut Kernel) -> io::Result<Vec<(u32, IpAddr, Mac)>> {
     let request = Request::dump(libc::RTM_GETNEIGH, &[0; NEIGHBOUR_FIXED]);
     netlink.dump(&request, |message, found| {
         let neighbour = || {

@@ -214,7 +214,7 @@ fn neighbours_that_cannot_be_found_or_are_wrong_are_faults() {
     let told = "the hardware address of 10.9.0.2 on eth1 is set by hand to 02:00:00:00:00:99, but ";
     expect(&bed, (&[wrong], "no-route", told));
 
-    // The right one is nobody's fault.
+    // The right one is no fault.
     let link = bed.nets.run(&bed.far, "ip -br link show eth0");
     let right = wrong.replace("02:00:00:00:00:99", link.split_whitespace().nth(2).unwrap());
     run(&bed, &right);
@@ -223,6 +223,20 @@ fn neighbours_that_cannot_be_found_or_are_wrong_are_faults() {
     // Told by a later look.
     assert!(wait_until(SOON, || has("setting-refused")), "{:?}", faults(&bed));
     assert!(!has("no-route"), "{:?}", faults(&bed));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_wrong_neighbour_is_a_fault_on_ipv6_too() {
+    const NEAR: &str = "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.71.0.1/32\"]\n[[tunnel.peer]]\n\
+        name = \"far\"\npublic-key = \"PEER\"\nendpoint = \"[fd09::2]:51900\"\nroutes = [\"10.7.0.0/16\"]\n";
+    const FAR: &str = "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.72.0.1/32\"]\n[[tunnel.peer]]\n\
+        name = \"near\"\npublic-key = \"PEER\"\nroutes = [\"10.71.0.1/32\"]\n";
+    let bed = Bed::new(TUNNEL.between([NEAR, FAR], ["fd09::1/64", "fd09::2/64"]));
+
+    let wrong = "ip neigh replace fd09::2 lladdr 02:00:00:00:00:99 dev eth1 nud permanent";
+    let told = "the hardware address of fd09::2 on eth1 is set by hand to 02:00:00:00:00:99, but ";
+    expect(&bed, (&[wrong], "no-route", told));
 }
 
 #[test]

@@ -194,6 +194,11 @@ impl Service {
     pub fn configured(self, host: &'static str) -> Self {
         Self { configs: [host, self.configs[1]], ..self }
     }
+
+    /// The same with other configurations, and with another address on each end of the cable.
+    pub fn between(self, configs: [&'static str; 2], addresses: [&'static str; 2]) -> Self {
+        Self { configs, addresses: addresses.map(Some), ..self }
+    }
 }
 
 impl Bed {

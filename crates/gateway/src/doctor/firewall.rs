@@ -333,7 +333,7 @@ fn judge_neighbours(
         grave.into_iter().chain(behind.map(|it| (it, true)))
     {
         let Ok(Some(state)) = LinkState::read(&mut kernel, name) else { continue };
-        let is_known = next_hop.is_some_and(|it| links::is_resolved(&mut kernel, state.index, it));
+        let is_known = next_hop.is_some_and(|it| links::is_permanent(&mut kernel, state.index, it));
         // Interfaces without hardware addresses need no resolution.
         if state.mac.is_none() || state.is_mute || is_known || needs.devices.contains_key(name) {
             continue;

@@ -584,7 +584,7 @@ impl Findings {
                     let mtu = state.as_ref().map_or(usize::MAX, |state| state.mtu);
                     if state.as_ref().is_some_and(|it| it.is_mute)
                         && !links::is_modem(&name)
-                        && !links::is_resolved(&mut kernel, interface, next_hop)
+                        && !links::is_permanent(&mut kernel, interface, next_hop)
                         && mute.insert(interface)
                     {
                         add(
@@ -598,7 +598,7 @@ impl Findings {
                     let asks = state.as_ref().is_some_and(|it| !it.is_mute);
                     if asks
                         && !lost.wrong.contains_key(&(interface, next_hop))
-                        && links::is_resolved(&mut kernel, interface, next_hop)
+                        && links::is_permanent(&mut kernel, interface, next_hop)
                     {
                         add(
                             &PERHAPS,
