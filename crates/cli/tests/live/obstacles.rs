@@ -178,7 +178,7 @@ fn a_gateway_with_one_interface_is_told_when_forwarding_is_dropped() {
     run(&bed, "nft add table inet site");
     run(
         &bed,
-        "nft 'add chain inet site fwd { type filter hook forward priority 0; policy drop; }'",
+        "nft 'add chain inet site forward { type filter hook forward priority 0; policy drop; }'",
     );
     let is_told = || {
         let said = "drops what is forwarded between trackway-nc0 and eth1";
@@ -228,9 +228,9 @@ fn neighbours_that_cannot_be_found_or_are_wrong_are_faults() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_wrong_neighbour_is_a_fault_on_ipv6_too() {
-    const NEAR: &str = "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.71.0.1/32\"]\n[[tunnel.peer]]\n\
+    const NEAR: &str = "[tunnel]\nlisten = \"[::]:51900\"\nprivate-key = \"KEY\"\naddresses = [\"10.71.0.1/32\"]\n[[tunnel.peer]]\n\
         name = \"far\"\npublic-key = \"PEER\"\nendpoint = \"[fd09::2]:51900\"\nroutes = [\"10.7.0.0/16\"]\n";
-    const FAR: &str = "[tunnel]\nprivate-key = \"KEY\"\naddresses = [\"10.72.0.1/32\"]\n[[tunnel.peer]]\n\
+    const FAR: &str = "[tunnel]\nlisten = \"[::]:51900\"\nprivate-key = \"KEY\"\naddresses = [\"10.72.0.1/32\"]\n[[tunnel.peer]]\n\
         name = \"near\"\npublic-key = \"PEER\"\nroutes = [\"10.71.0.1/32\"]\n";
     let bed = Bed::new(TUNNEL.between([NEAR, FAR], ["fd09::1/64", "fd09::2/64"]));
 

@@ -476,7 +476,10 @@ fn plug(nets: &Namespaces, [host, far]: [&str; 2], service: &Service) -> Port {
     let ends = [(host, "eth1", "10.9.0.1/24"), (far, "eth0", "10.9.0.2/24")];
     for ((name, interface, address), own) in ends.into_iter().zip(service.addresses) {
         nets.address(name, interface, address);
-        own.into_iter().for_each(|own| nets.address(name, interface, own));
+        if let Some(own) = own {
+            nets.run(name, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+            nets.address(name, interface, own);
+        }
     }
     nets.run(host, "ip route replace default via 10.9.0.2");
     nets.run(far, "ip route replace default via 10.9.0.1");

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(answer(&answered[OFFLOAD..OFFLOAD + ARP - 1], to.into()), None);
     }
 
-    /// As Linux 6.1 exchanges them.
+    /// RFC 4861, 4.3 and 4.4.
     #[test]
     fn an_advertisement_names_the_station_of_the_address_solicited() {
         let (from, to): (Ipv6Addr, Ipv6Addr) =

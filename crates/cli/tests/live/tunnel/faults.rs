@@ -302,7 +302,7 @@ fn what_others_put_in_the_way_of_packets_is_a_fault_while_it_is_there() {
         (
             "ip rule add pref 50 to 10.77.0.0/24 unreachable",
             "ip rule del pref 50",
-            "fault: packets to 10.77.0.2/32 are refused: another program's rule, or its route",
+            "fault: packets to 10.77.0.2/32 are refused: another program's rule, or its refusing route",
         ),
         (
             "ip rule add pref 50 from 10.99.0.2 prohibit",
