@@ -647,8 +647,8 @@ impl Neighbours {
         u32::try_from(times).unwrap_or(u32::MAX).clamp(1, MOST_CROWDED)
     }
 
-    /// Whether packets of late say what a hello to all neighbours would say. On a slow half-duplex radio each hello costs
-    /// two turn-rounds. Newcomers are answered all the same.
+    /// Whether recent packets both ways make hellos needless: on a slow half-duplex radio each costs two turn-rounds.
+    /// Newcomers are answered all the same.
     fn are_talking(&self, now: Time, interface: usize) -> bool {
         let mut known = self.known.range(places_on(interface)).map(|(_, it)| it).peekable();
         self.config.profile == Profile::Default
@@ -1078,12 +1078,12 @@ impl Neighbour {
 
     /// Whether packets went both ways within this time.
     fn is_talking(&self, now: Time, within: Duration) -> bool {
-        let is_late = |at: Time| now.since(at) < within;
+        let is_recent = |at: Time| now.since(at) < within;
         let brings_packets = self.heard > self.said_hello;
-        self.peer.is_some() && brings_packets && is_late(self.heard) && is_late(self.used)
+        self.peer.is_some() && brings_packets && is_recent(self.heard) && is_recent(self.used)
     }
 
-    /// Between two questions whether it is there: its answer to the last one may still come.
+    /// The time between two questions to a doubted neighbour, so that the answer to the first can come.
     fn doubt_interval(&self) -> Duration {
         DOUBT_INTERVAL.max(self.patience)
     }

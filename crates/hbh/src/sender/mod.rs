@@ -1000,7 +1000,7 @@ const PROBES: u8 = 4;
 const MOST_UNHEARD: usize = 8;
 /// Each silence lasts longer than the one before, this many times.
 const BACKOFFS: u8 = 3;
-/// While nobody knows how long the packets in flight take, each lasts twice as long, this many times.
+/// While nobody knows how long the packets in flight take, a silence lasts twice as long as the last one, so many times.
 const DOUBLINGS: u8 = 6;
 
 impl Sender {

@@ -7,8 +7,9 @@
 
 use super::round::LossCount;
 
-/// How many reports count, about, once so many of them had losses.
+/// The sums fade over so many reports.
 const MEMORY: f64 = 1_024.0;
+/// Nothing fades before so many reports had losses.
 const EVENTS: f64 = 13.0;
 /// The fewest reports with losses that tell.
 const FEWEST: f64 = 10.0;
@@ -53,7 +54,7 @@ impl Cause {
         // The lost ones were between the two.
         let queue = queue.max(before);
         let (mean, deviation) = self.usual();
-        // Where losses are rare, nothing is forgotten until there are enough of them to tell.
+        // Rare losses have to add up before they can tell.
         let fade = if self.events < EVENTS { 1.0 } else { 1.0 - 1.0 / MEMORY };
         for tally in [&mut self.all, &mut self.short, &mut self.empty] {
             tally.fade(fade);

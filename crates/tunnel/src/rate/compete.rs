@@ -88,11 +88,11 @@ impl Compete {
         self.look_in = if is_own { LOOK_SOON } else { LOOK };
     }
 
-    /// A round trip has ended in which so many `flows` inside had something to send: beside others, they are due what
-    /// they would get without a tunnel.
+    /// A round trip has ended in which so many `flows` inside waited: they get the share that they would get without a
+    /// tunnel.
     pub fn end_round(&mut self, flows: f64) {
         self.look_in = self.look_in.saturating_sub(1);
-        // When a buffer overflows, several flows would be cut, not only one.
+        // At an overflow more than one of the flows would be cut, and fewer than all.
         self.weight = flows.sqrt();
     }
 
@@ -183,8 +183,8 @@ impl Compete {
         })
     }
 
-    /// The part of the common window that remains if a loss leaves one of the flows `part` of its own (MulTCP:
-    /// Crowcroft and Oechslin 1998).
+    /// A loss cuts the window of one flow to `part`: what remains of the window of all (MulTCP: Crowcroft and Oechslin
+    /// 1998).
     fn of_one(&self, part: f64) -> f64 {
         1.0 - (1.0 - part) / self.weight
     }

@@ -162,14 +162,20 @@ fn a_receiver_master_waits_for_the_end_of_the_reception() {
     assert_eq!((pair.on_air.len(), pair.sent), (10, 1));
 }
 
-#[test]
-fn a_station_that_does_not_deliver_is_cut_short() {
+/// A transmission has begun whose buffer is full, of so many octets.
+fn supplied() -> (Pair, usize) {
     let mut pair = Pair::new();
     pair.run(ms(100));
     pair.dte.start(pair.now, waveform());
     pair.run(ms(10));
     let room = pair.dte.room();
     pair.dte.supply(pair.now, &vec![3; room]);
+    (pair, room)
+}
+
+#[test]
+fn a_station_that_does_not_deliver_is_cut_short() {
+    let (mut pair, _) = supplied();
 
     pair.run(ms(20_000));
 
@@ -183,12 +189,7 @@ fn a_station_that_does_not_deliver_is_cut_short() {
 
 #[test]
 fn a_station_that_delivers_with_the_last_block_is_not_cut_short() {
-    let mut pair = Pair::new();
-    pair.run(ms(100));
-    pair.dte.start(pair.now, waveform());
-    pair.run(ms(10));
-    let room = pair.dte.room();
-    pair.dte.supply(pair.now, &vec![3; room]);
+    let (mut pair, room) = supplied();
     while pair.on_air.len() < room {
         pair.run(ms(10));
     }
