@@ -162,12 +162,12 @@ impl PhysicalLink {
             State::Up { is_exclusive, .. } => {
                 self.events.push_back(Event::Broken { is_exclusive });
                 self.state = State::Breaking { is_exclusive, reason, sent: 0 };
-                self.outgoing.clear();
+                self.withdraw();
                 self.owe(Cpdu::Break(reason), None);
             }
             State::Calling { is_exclusive, sent, .. } => {
                 self.state = State::Down;
-                self.outgoing.clear();
+                self.withdraw();
                 // The peer may have accepted it, and would keep other stations out.
                 if is_exclusive && sent > 0 {
                     self.state = State::Breaking { is_exclusive, reason, sent: 0 };
@@ -217,7 +217,7 @@ impl PhysicalLink {
             Cpdu::Rejected(reason) => {
                 if let State::Calling { .. } = self.state {
                     self.state = State::Down;
-                    self.outgoing.clear();
+                    self.withdraw();
                     self.events.push_back(Event::Refused(reason));
                 }
             }
@@ -235,7 +235,7 @@ impl PhysicalLink {
                 if let State::Breaking { .. } = self.state {
                     self.state = State::Down;
                     self.in_doubt = false;
-                    self.outgoing.clear();
+                    self.withdraw();
                 }
             }
             Cpdu::Data(_) => self.handle_use(now),
@@ -260,7 +260,7 @@ impl PhysicalLink {
             State::Calling { sent, left, .. } if sent > 0 => {
                 if sent >= left {
                     self.state = State::Down;
-                    self.outgoing.clear();
+                    self.withdraw();
                     self.events.push_back(Event::Unanswered);
                 } else {
                     self.owe_request();
@@ -269,7 +269,6 @@ impl PhysicalLink {
             State::Breaking { sent, reason, .. } if sent > 0 => {
                 if sent >= self.config.breaks {
                     self.state = State::Down;
-                    self.outgoing.clear();
                 } else {
                     self.owe(Cpdu::Break(reason), None);
                 }
@@ -414,6 +413,12 @@ impl PhysicalLink {
         self.outgoing.clear();
         self.state = State::Up { id: None, is_exclusive, is_long, used_at: now };
         self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long, in_doubt });
+    }
+
+    /// What was to be said of a link is outdated, but the peer waits for the answer to its own request or break
+    /// (Annex B, sections 3.2.1 and 3.2.2).
+    fn withdraw(&mut self) {
+        self.outgoing.retain(|it| matches!(it.c_pdu, Cpdu::BreakConfirm | Cpdu::Rejected(_)));
     }
 
     fn owe_request(&mut self) {

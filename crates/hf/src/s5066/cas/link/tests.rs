@@ -9,6 +9,16 @@ fn link() -> PhysicalLink {
     PhysicalLink::new(Config::default())
 }
 
+type Step = fn(&mut PhysicalLink);
+
+fn take(link: &mut PhysicalLink, c_pdu: Cpdu<'_>) {
+    link.handle_c_pdu(Time::ZERO, c_pdu, 7, true, None);
+}
+
+fn end(link: &mut PhysicalLink) {
+    link.end(BreakReason::NoMoreData);
+}
+
 fn story(link: &mut PhysicalLink) -> Vec<String> {
     let outgoing =
         std::iter::from_fn(|| link.poll_outgoing()).map(|it| format!("send {:?}", it.c_pdu));
@@ -147,8 +157,6 @@ fn a_refusal_ends_a_call_and_is_told() {
 
 #[test]
 fn what_was_to_be_said_of_a_link_is_not_said_once_it_is_outdated() {
-    let end = |link: &mut PhysicalLink| link.end(BreakReason::NoMoreData);
-    let take = |link: &mut PhysicalLink, c_pdu| link.handle_c_pdu(Time::ZERO, c_pdu, 7, true, None);
     let exclusive = "send Request { is_exclusive: true }";
     let mut calling = link();
     calling.call(7, false, true, None);
@@ -181,6 +189,39 @@ fn what_was_to_be_said_of_a_link_is_not_said_once_it_is_outdated() {
 }
 
 #[test]
+fn a_request_is_refused_and_a_break_confirmed_though_the_link_changes_meanwhile() {
+    let busy = Some(RejectReason::ExclusiveLink);
+    let refuse = |link: &mut PhysicalLink| link.handle_c_pdu(Time::ZERO, SOFT, 8, true, busy);
+    let refusal = "send Rejected(ExclusiveLink)".to_owned();
+    let mut calling = PhysicalLink::new(Config { calls: 1, breaks: 1, ..Config::default() });
+    calling.call(7, false, true, None);
+    let _ = story(&mut calling);
+    let mut up = calling.clone();
+    take(&mut up, ACCEPTED);
+    let mut breaking = up.clone();
+    end(&mut breaking);
+    let _ = (story(&mut up), story(&mut breaking));
+    let changes: [(&PhysicalLink, Step); 6] = [
+        (&up, end),
+        (&calling, end),
+        (&calling, |link| take(link, Cpdu::Rejected(RejectReason::Unknown))),
+        (&calling, PhysicalLink::handle_silence),
+        (&breaking, PhysicalLink::handle_silence),
+        (&breaking, |link| take(link, Cpdu::BreakConfirm)),
+    ];
+
+    for (place, (link, change)) in changes.into_iter().enumerate() {
+        let mut link = link.clone();
+        refuse(&mut link);
+        change(&mut link);
+        assert!(story(&mut link).contains(&refusal), "{place}");
+    }
+    take(&mut calling, Cpdu::Break(BreakReason::NoMoreData));
+    calling.handle_silence();
+    assert_eq!(story(&mut calling), ["send BreakConfirm", "Unanswered"]);
+}
+
+#[test]
 fn an_idle_link_is_broken_at_both_ends() {
     let (mut caller, mut called) = (link(), link());
     caller.call(7, false, true, None);
@@ -197,6 +238,22 @@ fn an_idle_link_is_broken_at_both_ends() {
 
     assert!(caller.is_down() && called.is_down());
     assert_eq!(caller.next_timeout(), None);
+}
+
+#[test]
+fn a_break_that_nobody_confirms_is_repeated_and_then_counts() {
+    let mut ending = PhysicalLink::new(Config { breaks: 3, ..Config::default() });
+    ending.handle_c_pdu(Time::ZERO, SOFT, 7, true, None);
+    let _ = story(&mut ending);
+    ending.end(BreakReason::HigherLayer);
+
+    let mut breaks = 0;
+    while !ending.is_down() {
+        breaks += story(&mut ending).iter().filter(|it| *it == "send Break(HigherLayer)").count();
+        ending.handle_silence();
+    }
+
+    assert_eq!((breaks, story(&mut ending)), (3, Vec::new()));
 }
 
 #[test]
