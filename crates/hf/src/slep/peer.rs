@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn the_stream_that_ended_first_is_forgotten_first_though_its_number_was_used_before() {
-        let mut peer = Peer::new(Time::ZERO, &Config::default(), &mut Rng::stream(1, "peer"));
+        let mut peer = peer();
         let name = |number| Name { is_responder: false, number };
         let closed = Closed { epoch: 1, priority: 0, is_known: true, end: Err(Reason::CANCELLED) };
 
@@ -559,5 +559,26 @@ mod tests {
 
         assert!(peer.closed(name(2)).is_none());
         assert!(peer.closed(name(1)).is_some() && peer.closed(name(3)).is_some());
+    }
+
+    #[test]
+    fn early_parts_fill_their_room_and_give_it_back() {
+        let mut peer = peer();
+        let each = 10 + size_of::<EarlyPart>() + size_of::<Early>();
+        let limits = Limits { early: 2 * each, ..Config::default().limits };
+        let keep = |peer: &mut Peer, stream| {
+            let part = EarlyPart { number: 1, is_coded: false, is_last: false, data: vec![0; 10] };
+            peer.keep_early(Time::ZERO, (1, stream), part, &limits)
+        };
+
+        assert_eq!([1, 1, 2].map(|stream| keep(&mut peer, stream)), [true, true, false]);
+        assert_eq!(peer.take_early(1, 1).len(), 2);
+        assert_eq!([2, 3, 4].map(|stream| keep(&mut peer, stream)), [true, true, false]);
+        assert_eq!(peer.expire_early(Time::ZERO), 2);
+        assert_eq!([5, 6, 7].map(|stream| keep(&mut peer, stream)), [true, true, false]);
+    }
+
+    fn peer() -> Peer {
+        Peer::new(Time::ZERO, &Config::default(), &mut Rng::stream(1, "peer"))
     }
 }

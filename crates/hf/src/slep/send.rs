@@ -266,15 +266,11 @@ impl Sending {
 
     /// The node does not have a part any more, and perhaps the other end has not got it.
     pub fn handle_lost(&mut self, number: u64) {
-        let Some(part) = self.part_mut(number) else { return };
-        match std::mem::replace(&mut part.place, Place::Again) {
-            Place::Handed => self.in_flight -= 1,
-            Place::Confirmed(_) => {}
-            before @ (Place::Again | Place::Arrived) => {
-                part.place = before;
-                return;
-            }
-        }
+        let was_sent =
+            |part: &&mut Retained| matches!(part.place, Place::Handed | Place::Confirmed(_));
+        let Some(part) = self.part_mut(number).filter(was_sent) else { return };
+        let place = std::mem::replace(&mut part.place, Place::Again);
+        self.release(number, place);
         self.again.insert(number);
     }
 

@@ -94,8 +94,9 @@ fn usual_datagrams_come_to_so_many_octets() {
     };
     let sizes = [v4("40000", "53"), v4("4000", "4000"), v4("4000", "5000")];
     assert_eq!(sizes, [Some(8), Some(7), Some(9)]);
-    let v6 = compressed(&udp("[fd01::5]:40000", "[fd02::7]:53", &[]));
-    assert_eq!(v6, Some(9));
+    let v6 = |host: &str| compressed(&udp(&format!("[fd01::{host}]:40000"), "[fd02::7]:53", &[]));
+    let sizes = [v6("5"), v6("ff"), v6("100"), v6("ffff"), v6("1:0")];
+    assert_eq!(sizes, [Some(9), Some(9), Some(10), Some(10), Some(16)]);
     assert_eq!(compressed(&tcp(Flags::ACK, Options::default(), &[])), Some(19));
     assert_eq!(compressed(&tcp(Flags::ACK, stamps, &[])), Some(27));
     assert_eq!(compressed(&ping("10.1.0.5", "10.2.0.7", 0)), Some(8));

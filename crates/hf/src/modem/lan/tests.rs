@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::super::{Event, Keying, Waveform};
 use super::scan::{Found, scan};
-use super::wire::{Cause, Order, Packet};
+use super::wire::{Cause, Order, Packet, State, Status};
 use super::{Config, Dce, Dte, *};
 
 #[test]
@@ -162,6 +162,50 @@ fn a_receiver_master_waits_for_the_end_of_the_reception() {
     assert_eq!((pair.on_air.len(), pair.sent), (10, 1));
 }
 
+#[test]
+fn a_start_that_the_modem_has_not_taken_is_repeated_after_a_moment() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    let said = |pair: &mut Pair| {
+        let mut out = Vec::new();
+        pair.dte.poll_octets(&mut out);
+        names(&out)
+    };
+    let fill = Status {
+        state: State::ArmedReady,
+        space: 9_999,
+        fill: 0,
+        critical_ms: 0,
+        critical_octets: 0,
+    };
+    let armed = emit(&[Packet::Status(fill)]);
+    pair.dte.start(pair.now, waveform());
+    pair.dte.end(pair.now);
+    assert_eq!(said(&mut pair), ["Arm"]);
+
+    pair.dte.handle_octets(pair.now, &armed);
+    assert_eq!(said(&mut pair), ["Transfer Only 0", "Start"]);
+    pair.dte.handle_octets(pair.now, &armed);
+    assert_eq!(said(&mut pair), [""; 0]);
+    pair.dte.handle_timeout(pair.now + ms(10));
+    assert_eq!(said(&mut pair), ["Start"]);
+}
+
+#[test]
+fn a_modem_that_transmits_says_when_it_runs_short_and_what_fills_its_block() {
+    let mut dce = Dce::new(Time::ZERO, config());
+    let octets = [7; 1_296 + 100];
+    let first = Packet::Transfer { order: Order::First, id: [0; 12], octets: &octets };
+    let begin = [CONNECT, ACK, Packet::Probe, Packet::Arm, first, Packet::Start];
+    dce.handle_octets(Time::ZERO, &emit(&begin));
+
+    let mut out = Vec::new();
+    dce.poll_octets(&mut out);
+    let Some(Packet::Status(status)) = packets_of(&out).pop() else { panic!("{:?}", names(&out)) };
+    assert_eq!((status.state, status.fill), (State::Started, 1_396));
+    assert_eq!((status.critical_ms, status.critical_octets), (1_080, 1_196));
+}
+
 /// A transmission has begun whose buffer is full, of so many octets.
 fn supplied() -> (Pair, usize) {
     let mut pair = Pair::new();
@@ -272,16 +316,10 @@ fn transfers_out_of_place_are_refused_by_name() {
         dce.handle_octets(Time::ZERO, &emit(packets));
         let mut out = Vec::new();
         dce.poll_octets(&mut out);
-        let mut rest = &out[..];
-        let mut last = None;
-        while let Found::Packet(len, packet) = scan(rest) {
-            rest = &rest[len..];
-            last = Some(match packet {
-                Packet::Nak { cause, id: named } if named == id => Some(cause),
-                _ => None,
-            });
+        match packets_of(&out).last() {
+            Some(Packet::Nak { cause, id: named }) if *named == id => Some(*cause),
+            _ => None,
         }
-        last.flatten()
     };
 
     assert_eq!(cause(&[transfer(Order::First)]), Some(Cause::NotArmed));
@@ -517,21 +555,24 @@ impl Pair {
     }
 }
 
-fn names(mut octets: &[u8]) -> Vec<String> {
-    let mut names = Vec::new();
+fn packets_of(mut octets: &[u8]) -> Vec<Packet<'_>> {
+    let mut packets = Vec::new();
     while let Found::Packet(len, packet) = scan(octets) {
         octets = &octets[len..];
-        names.push(match packet {
-            Packet::Transfer { order, octets, .. } => {
-                format!("Transfer {order:?} {}", octets.len())
-            }
-            Packet::Status(status) => format!("Status {:?}", status.state),
-            Packet::InitialSetup(_) => "InitialSetup".to_owned(),
-            other => format!("{other:?}"),
-        });
+        packets.push(packet);
     }
     assert_eq!(scan(octets), Found::Nothing);
-    names
+    packets
+}
+
+fn names(octets: &[u8]) -> Vec<String> {
+    let name = |packet| match packet {
+        Packet::Transfer { order, octets, .. } => format!("Transfer {order:?} {}", octets.len()),
+        Packet::Status(status) => format!("Status {:?}", status.state),
+        Packet::InitialSetup(_) => "InitialSetup".to_owned(),
+        other => format!("{other:?}"),
+    };
+    packets_of(octets).into_iter().map(name).collect()
 }
 
 fn config() -> Config {

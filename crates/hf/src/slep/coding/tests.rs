@@ -87,6 +87,20 @@ fn text_shrinks_and_noise_hardly_grows() {
 }
 
 #[test]
+fn a_part_is_filled_however_much_is_coded_at_a_time() {
+    let mut rng = base::rng::Rng::stream(1, "digits");
+    let digits: Vec<u8> = (0..100_000).map(|_| b'0' + rng.bits().to_le_bytes()[0] % 10).collect();
+    let (mut coder, mut unsent) = (Coder::new(), VecDeque::from(digits.clone()));
+    let (data, _) = coder.cut(&mut unsent, 2, true, &mut Spares::default());
+    let coded = data.len() - 1 + coder.pending();
+    assert!(coded > 2 && !unsent.is_empty());
+
+    for room in coded - 5..coded + 5 {
+        assert!(through(Coding::Plain, std::slice::from_ref(&digits), room, 9_999).1 == digits);
+    }
+}
+
+#[test]
 fn little_comes_out_of_much_only_as_it_is_read() {
     let (mut coder, mut decoder) = (Coder::new(), Decoder::new(Coding::Plain));
     let mut unsent = VecDeque::from(vec![7; 1 << 20]);

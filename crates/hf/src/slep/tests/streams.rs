@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
-use crate::s5066::service::Outcome;
-use crate::s5066::sis::Sap;
+use crate::s5066::service::{Outcome, Request};
 use crate::s5066::sis::spdu::SPdu;
-use crate::slep::wire::{DEFLATE, Hello, Pdu};
+use crate::s5066::sis::{self, Sap, Server};
+use crate::slep::wire::{DEFLATE, Hello, Open, Pdu};
 use crate::slep::{
     Addresses, Break, Config, Event, NotOpened, Options, Read, Reason, StreamId, Waiting,
 };
@@ -79,16 +79,9 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
 
     bench.run();
     assert_eq!(bench.air.len(), 1);
-    bench.carry(0, Fate::Arrives);
     // What answers at once need not be told of.
-    let there = {
-        bench.run_to_nodes();
-        let mut socket = Vec::new();
-        std::mem::swap(&mut socket, bench.socket(1));
-        bench.ends[1].core.handle_octets(bench.now, &socket);
-        bench.run_events(1);
-        opened(&mut bench)
-    };
+    hear(&mut bench, Fate::Arrives);
+    let there = opened(&mut bench);
     assert_eq!(
         read(&mut bench, 1, there),
         (b"question".to_vec(), Read { octets: 8, is_end: true })
@@ -107,6 +100,23 @@ fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
     let stats = bench.ends[0].core.stats();
     assert_eq!((stats.live, stats.unacknowledged, stats.unread), (0, 0, 0));
     assert_eq!(stats.handed.u_pdus, 2);
+}
+
+#[test]
+fn an_answer_that_fills_u_pdus_tells_that_the_question_has_come() {
+    let mut bench = bench();
+    open(&mut bench, b"question");
+    bench.run();
+    hear(&mut bench, Fate::Arrives);
+    let there = opened(&mut bench);
+    read(&mut bench, 1, there);
+
+    bench.ends[1].core.write(there, &[7; 10_000]);
+    bench.run();
+
+    assert!(matches!(pdu(&bench.air[0].1), Pdu::Open(Open { credit: Some(_), .. })));
+    let handed = bench.ends[1].core.stats().handed;
+    assert_eq!((handed.u_pdus, handed.parts), (5, 5), "and nothing else has to");
 }
 
 #[test]
@@ -235,6 +245,54 @@ fn a_node_that_does_not_answer_is_tried_again_later_and_given_up_at_last() {
     let waited = bench.now.since(base::time::Time::ZERO) - Duration::from_secs(1_000);
     assert!((900..1_100).contains(&waited.as_secs()), "{waited:?}");
     assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::UNREACHABLE, 8))]);
+}
+
+#[test]
+fn a_node_that_has_answered_is_tried_again_as_soon_as_after_the_first_failure() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.run();
+    let fail = |bench: &mut Bench, seconds: u64| {
+        bench.carry(0, Fate::Fails);
+        bench.run();
+        bench.pass(Duration::from_secs(seconds - 1));
+        assert!(bench.air.is_empty(), "{seconds} s");
+        bench.pass(Duration::from_secs(1));
+        assert_eq!(bench.air.len(), 1, "{seconds} s");
+    };
+    for seconds in [5, 10, 20] {
+        fail(&mut bench, seconds);
+    }
+    bench.deliver();
+
+    bench.ends[0].core.write(here, b" and more");
+    bench.run();
+    fail(&mut bench, 5);
+}
+
+#[test]
+fn a_stream_with_parts_too_long_for_the_node_that_has_come_is_broken_at_both_ends() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    read(&mut bench, 1, there);
+    bench.events(0);
+    bench.ends[0].core.write(here, &[7; 5_000]);
+    bench.run();
+
+    bench.restart_node(0, false);
+    let config = sis::Config { mtu: 1_000, ..sis::Config::default() };
+    bench.ends[0].server = Server::new(config, NODES[0]);
+    bench.connect(0);
+    bench.deliver();
+
+    let ended = |events: Vec<Event>| events.into_iter().find(|it| matches!(it, Event::Reset(..)));
+    assert_eq!(
+        ended(bench.events(0)),
+        Some(Event::Reset(here, broken(Reason::UNSPECIFIED, 5_000)))
+    );
+    assert_eq!(ended(bench.events(1)), Some(Event::Reset(there, broken(Reason::UNSPECIFIED, 0))));
 }
 
 #[test]
@@ -745,6 +803,27 @@ fn what_may_have_gone_with_a_process_is_asked_before_data_of_the_node() {
 }
 
 #[test]
+fn a_stream_of_another_process_at_the_node_asks_for_those_that_may_have_gone() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    bench.events(0);
+
+    bench.restart(1);
+    let (now, slep) = (bench.now, &mut bench.ends[1].core);
+    let other = slep.open(now, NODES[0], Addresses::default(), Options::default()).unwrap();
+    slep.write(other, b"of another");
+    bench.deliver();
+
+    let events = bench.events(0);
+    assert!(events.contains(&Event::Reset(first, broken(Reason::RESTARTED, 0))), "{events:?}");
+}
+
+#[test]
 fn an_opening_that_is_confirmed_behind_the_word_of_a_successor_is_broken_without_a_question() {
     let mut bench = bench();
     let first = open(&mut bench, b"question");
@@ -1176,13 +1255,7 @@ fn an_answer_goes_on_without_an_introduction_once_the_other_end_has_gone_on() {
         bench.ends[at].core.write(id, b"more");
         bench.run();
         kinds.push(last_kind(&bench));
-        // Of what comes, nothing else is said.
-        let mut socket = Vec::new();
-        bench.carry(0, Fate::MayHave(true));
-        bench.run_to_nodes();
-        std::mem::swap(&mut socket, bench.socket(1 - at));
-        bench.ends[1 - at].core.handle_octets(bench.now, &socket);
-        bench.run_events(1 - at);
+        hear(&mut bench, Fate::MayHave(true));
     }
 
     assert_eq!(kinds, ["open", "open", "data", "data"]);
@@ -1248,15 +1321,29 @@ fn late_words_of_the_process_before_the_last_open_nothing() {
     assert_eq!(bench.events(0), []);
 }
 
+/// The oldest in the air comes to the other end, which says nothing of it yet.
+fn hear(bench: &mut Bench, fate: Fate) {
+    let at = 1 - bench.air[0].0;
+    bench.carry(0, fate);
+    bench.run_to_nodes();
+    let socket = std::mem::take(bench.socket(at));
+    bench.ends[at].core.handle_octets(bench.now, &socket);
+    bench.run_events(at);
+}
+
 /// What the PDU that went into the air last is.
 fn last_kind(bench: &Bench) -> &'static str {
     let (_, request) = bench.air.back().expect("something is in the air");
+    match pdu(request) {
+        Pdu::Open(_) => "open",
+        Pdu::Data(_) => "data",
+        _ => "another",
+    }
+}
+
+fn pdu(request: &Request) -> Pdu<'_> {
     let Ok(SPdu::Data(data)) = SPdu::parse(&request.s_pdu) else {
         panic!("{request:?} is no data")
     };
-    match Pdu::parse(data.u_pdu) {
-        Ok(Pdu::Open(_)) => "open",
-        Ok(Pdu::Data(_)) => "data",
-        _ => "another",
-    }
+    Pdu::parse(data.u_pdu).unwrap()
 }

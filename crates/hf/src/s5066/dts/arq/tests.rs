@@ -390,6 +390,18 @@ fn thousands_of_frames_are_acknowledged_in_few_frames() {
 }
 
 #[test]
+fn a_list_of_what_has_arrived_is_filled_before_another_begins() {
+    let mut receiver = Receiver::new(Numbers::Long);
+    for number in (0..640).filter(|number| number % 40 != 0) {
+        receiver.handle_data(Numbers::Long, &wire_data(number, true, &[7])).unwrap();
+    }
+
+    // 31 runs, and an empty one before the first, which has arrived.
+    let octets = |list| receiver.acks(list).iter().map(Acknowledgement::size).collect::<Vec<_>>();
+    assert_eq!([octets(32), octets(16)], [vec![32], vec![16, 16]]);
+}
+
+#[test]
 fn hostile_frames_do_not_fill_the_memory() {
     let mut receiver = Receiver::new(Numbers::Long);
     let octets = [0; 1023];

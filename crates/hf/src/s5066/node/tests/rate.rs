@@ -24,6 +24,21 @@ fn the_rate_follows_the_channel() {
 }
 
 #[test]
+fn three_lost_frames_of_a_hundred_are_few_enough_for_a_faster_rate() {
+    for (lost, is_faster) in [(3, true), (4, false)] {
+        let mut pair = Pair::new("600", |config| config.rate = Rate::Adaptive);
+        let node = pair.node(Side::A);
+        let before = node.waveform().bits_per_s();
+
+        for _ in 0..3 {
+            node.rate_by_report(100, lost);
+        }
+
+        assert_eq!(node.waveform().bits_per_s() > before, is_faster, "{lost}");
+    }
+}
+
+#[test]
 fn a_rate_that_the_peer_requests_is_used() {
     let mut pair = Pair::new("2400", |_| {});
     let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));

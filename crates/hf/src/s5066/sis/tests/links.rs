@@ -132,6 +132,24 @@ fn higher_rank_and_priority_go_first() {
 }
 
 #[test]
+fn a_link_yields_to_what_the_layers_below_have_of_a_higher_rank_and_of_no_other() {
+    for rank in [5, 0] {
+        let mut pair = Pair::new();
+        let sender = pair.near.connect(client::Config { rank, ..client::Config::new(Sap::new(3)) });
+        pair.near.connect(client::Config { rank: 6, ..client::Config::new(Sap::new(4)) });
+        pair.near.send(sender, Send { to: C, ..to_b(b"x") });
+        assert_eq!(pair.near.requests().len(), 1);
+        pair.near.take_trace();
+
+        pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
+        pair.run();
+
+        assert_eq!(pair.near.take_trace()[0], "0: link established");
+        assert_eq!(pair.near.server.hard_link().is_some(), rank == 0, "rank {rank}");
+    }
+}
+
+#[test]
 fn a_node_that_does_not_answer_has_no_hard_link() {
     for has_answered in [false, true] {
         let mut bench = Bench::with_clients(&[1]);
