@@ -726,8 +726,8 @@ impl Node {
         turn.put(config, stats, records, kind, to, Eow::None, body)
     }
 
-    /// Fills the last block with copies of acknowledgements, link control and data. If more than a
-    /// block would stay empty, padding follows, because the end was announced.
+    /// Fills the last block with copies of acknowledgements, link control and data. If an end was announced and more
+    /// than a block would stay empty, padding follows.
     fn produce_fill(&mut self) -> bool {
         let Some(turn) = &mut self.turn else { return false };
         let rest = turn.rest();
@@ -737,6 +737,7 @@ impl Node {
             return acked.into_iter().filter(|&to| self.acknowledge(to)).count() > 0;
         }
         let (number, data_to, block) = (turn.number, turn.data_to, turn.block());
+        let is_announced = turn.used > 0;
         if let Some(to) = data_to
             && turn.asks == Some(to)
         {
@@ -761,7 +762,8 @@ impl Node {
             }
         }
         let padded = data_to.filter(|to| {
-            rest > block && self.peers.get(to).is_some_and(|peer| peer.extensions.padding)
+            let reads = self.peers.get(to).is_some_and(|peer| peer.extensions.padding);
+            is_announced && rest > block && reads
         });
         let Some(to) = padded else { return false };
         let count = rest.saturating_sub(self.header_len(None)).min(MAX_PADDING);

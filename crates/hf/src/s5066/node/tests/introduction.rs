@@ -159,13 +159,7 @@ fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
         assert!(kinds_sent(&mut pair, Side::A).contains(&9));
         assert_eq!(pair.node(Side::A).stats().links.links_made, 1);
 
-        let (now, a) = (pair.now, pair.node(Side::A).address());
-        let mut warning = Vec::new();
-        let header = Header { eow: Eow::None, eot: 0, to: a, from: B, address_size: 1 };
-        Frame { header, body: Body::Warning { received: 9, reason } }.emit(&mut warning);
-        for event in [modem::Event::Received(warning), modem::Event::CarrierLost] {
-            pair.node(Side::A).handle_modem(now, event);
-        }
+        warn(&mut pair, 9, reason);
         assert_eq!(pair.node(Side::A).links().count(), 0, "{reason:?}");
 
         let second = pair.send(Side::A, &[8; 1_500]);
@@ -173,6 +167,57 @@ fn who_changes_its_mind_about_what_is_ours_is_heeded_and_loses_nothing() {
         assert_eq!(lengths(&pair), [1_500, 1_500], "{reason:?}");
         assert_eq!(pair.confirmed(Side::A), [first, second], "{reason:?}");
         assert_eq!(pair.node(Side::A).stats().links.links_made, 2, "{reason:?}");
+    }
+}
+
+#[test]
+fn who_does_not_read_padding_after_all_gets_none() {
+    for has_warned in [false, true] {
+        let mut pair = withdrawing("300/short", MINUTE);
+        if has_warned {
+            warn(&mut pair, 14, Reason::UnknownKind);
+        }
+        pair.run(Duration::from_secs(30));
+        // Of what is left for copies, the last of the transmission does not fit another.
+        pair.disconnect(Side::A);
+        pair.run(MINUTE * 5);
+
+        assert_eq!(kinds_sent(&mut pair, Side::A).contains(&14), !has_warned);
+    }
+}
+
+#[test]
+fn nothing_is_sent_in_place_of_what_is_withdrawn_while_the_radio_keys_up() {
+    let mut pair = withdrawing("2400", Duration::from_secs(30));
+    kinds_sent(&mut pair, Side::A);
+
+    pair.run(Duration::from_millis(50));
+    pair.disconnect(Side::A);
+    pair.run(MINUTE);
+
+    assert_eq!(kinds_sent(&mut pair, Side::A), BTreeSet::new());
+}
+
+/// Two stations that know each other, of which A has just got much to send by a client that withdraws it when it goes.
+fn withdrawing(waveform: &str, known_after: Duration) -> Pair {
+    let client = client::Config { drops_if_lost: true, ..client::Config::new(SAP) };
+    let mut pair = Pair::of(waveform, |_| {}, [client.clone(), client]);
+    pair.send(Side::A, b"so that both are known");
+    pair.run(known_after);
+    for number in 0..30 {
+        pair.send(Side::A, &[number; 1_000]);
+    }
+    pair
+}
+
+/// B warns A of a frame that it has heard.
+fn warn(pair: &mut Pair, received: u8, reason: Reason) {
+    let (now, a) = (pair.now, pair.node(Side::A).address());
+    let mut warning = Vec::new();
+    let header = Header { eow: Eow::None, eot: 0, to: a, from: B, address_size: 1 };
+    Frame { header, body: Body::Warning { received, reason } }.emit(&mut warning);
+    for event in [modem::Event::Received(warning), modem::Event::CarrierLost] {
+        pair.node(Side::A).handle_modem(now, event);
     }
 }
 
