@@ -59,12 +59,7 @@ impl Shares {
         let Some(share) = self.of.get_mut(&source) else { return };
         share.kept -= kept;
         share.streams -= 1;
-        if share.streams == 0 {
-            self.live -= 1;
-            if share.is_over(self.sent) {
-                self.of.remove(&source);
-            }
-        }
+        self.live -= usize::from(share.streams == 0);
     }
 
     /// Octets of a source are kept.
@@ -119,11 +114,7 @@ impl Shares {
     pub fn close(&mut self, source: Source) -> Option<StreamId> {
         let share = self.of.get_mut(&source)?;
         share.openings = share.openings.saturating_sub(1);
-        let next = share.waiting.pop_first();
-        if share.is_over(self.sent) {
-            self.of.remove(&source);
-        }
-        next
+        share.waiting.pop_first()
     }
 
     /// A stream that may wait to be opened is over.

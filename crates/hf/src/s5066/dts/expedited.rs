@@ -27,7 +27,6 @@ pub struct Sender {
     /// C_PDUs given up since an acknowledgement was heard.
     given_up: u8,
     outcomes: VecDeque<(RequestId, Outcome)>,
-    stray_acks: u64,
 }
 
 /// The C_PDU that is being sent.
@@ -56,7 +55,6 @@ impl Sender {
             next_id: 0,
             given_up: 0,
             outcomes: VecDeque::new(),
-            stray_acks: 0,
         }
     }
 
@@ -81,9 +79,8 @@ impl Sender {
             let is_possible = open.arq.has_sent() && open.arq.is_possible(report);
             if is_possible { open.arq.handle_ack(report, turn).ok() } else { None }
         });
-        match acked {
-            Some(_) => self.given_up = 0,
-            None => self.stray_acks += 1,
+        if acked.is_some() {
+            self.given_up = 0;
         }
         self.settle();
         acked
@@ -207,12 +204,6 @@ impl Sender {
     pub fn next_timeout(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|open| open.expires);
         open.chain(self.waiting.iter().filter_map(|c_pdu| c_pdu.expires)).min()
-    }
-
-    /// Acknowledgements of nothing.
-    #[must_use]
-    pub fn stray_acks(&self) -> u64 {
-        self.stray_acks
     }
 
     /// Tells what became of the open C_PDU when it is over.
@@ -361,7 +352,6 @@ mod tests {
 
         assert_eq!(sender.poll_outcome(), Some((RequestId(0), Outcome::Done)));
         assert_eq!(sender.poll_outcome(), None);
-        assert_eq!(sender.stray_acks(), 1);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Messages {
         management: &wire::Management<'_>,
     ) -> Option<Message> {
         if management.is_ack {
-            match self.open.take_if(|open| open.tries > 0 && open.id == management.id) {
+            match self.open.take_if(|open| open.id == management.id) {
                 Some(open) => {
                     self.stats.acknowledged += 1;
                     self.sent.push_back(Sent::Acknowledged(open.message));

@@ -235,8 +235,10 @@ mod tests {
             end.handle_silence();
         }
 
-        assert_eq!(sent, 2);
+        assert_eq!((sent, end.stats().failed), (2, 1));
         assert!(!end.is_open());
+        end.request();
+        assert!(!end.has_failed());
     }
 
     #[test]

@@ -94,6 +94,21 @@ mod tests {
     }
 
     #[test]
+    fn two_stations_use_what_both_know() {
+        let mut used = Extensions::NONE;
+        for (own, is_able) in [(Extensions::NONE, false), (Extensions::ALL, true)] {
+            for [padding, long_numbers] in [[true, false], [false, true]] {
+                let said = Introduction { padding, long_numbers, is_long: false };
+                used.learn_ours(own, Some(said));
+                let both = [padding, long_numbers].map(|it| it && is_able);
+                assert_eq!([used.padding, used.long_numbers], both);
+            }
+        }
+        used.learn_ours(Extensions::ALL, None);
+        assert_eq!(used, Extensions::NONE);
+    }
+
+    #[test]
     fn a_station_of_edition_3_does_not_introduce_itself() {
         assert_eq!(Introduction::new(Extensions::NONE, false), None);
     }

@@ -323,14 +323,37 @@ fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
 }
 
 #[test]
+fn the_hard_link_of_a_client_ends_with_its_connection() {
+    let mut pair = Pair::new("2400", |_| {});
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: B };
+    pair.client(Side::A).establish(link);
+    pair.run(MINUTE);
+    let (now, node) = (pair.now, pair.node(Side::A));
+    let (_, client) = node.sis.bound().next().unwrap();
+
+    node.handle_disconnected(now, client);
+
+    let next = node.poll_transmit(now, 0, &mut Vec::new());
+    assert!(matches!(next, Some(modem::Keying::Start(_))), "B is told at once: {next:?}");
+}
+
+#[test]
 fn nobody_transmits_before_an_end_that_was_announced() {
-    for (eot, is_free) in [(0, true), (100, false)] {
+    // Its own echo announces nothing, and neither does a frame that does not know the end.
+    let a = Pair::new("2400", |_| {}).node(Side::A).address();
+    for (frames, is_free) in [
+        (&[(B, 0)][..], true),
+        (&[(a, 100)], true),
+        (&[(B, 100)], false),
+        (&[(B, 100), (B, 0)], false),
+    ] {
         let mut pair = Pair::new("2400", |_| {});
-        let to = pair.node(Side::A).address();
-        let header = Header { eow: Eow::None, eot, to, from: B, address_size: 4 };
-        let body = Body::Warning { received: 9, reason: Reason::Invalid };
         let mut octets = Vec::new();
-        Frame { header, body }.emit(&mut octets);
+        for &(from, eot) in frames {
+            let header = Header { eow: Eow::None, eot, to: a, from, address_size: 4 };
+            let body = Body::Warning { received: 9, reason: Reason::Invalid };
+            Frame { header, body }.emit(&mut octets);
+        }
         let now = pair.now;
         let waveform = Some(pair.node(Side::A).waveform());
         for event in [
@@ -344,7 +367,7 @@ fn nobody_transmits_before_an_end_that_was_announced() {
         pair.send(Side::A, b"HELLO");
         // Fifty seconds were announced.
         pair.run(Duration::from_secs(40));
-        assert_eq!(pair.transmissions()[0] > 0, is_free, "{eot}");
+        assert_eq!(pair.transmissions()[0] > 0, is_free, "{frames:?}");
         pair.run(MINUTE);
         assert!(pair.transmissions()[0] > 0);
     }
@@ -417,7 +440,7 @@ fn the_announced_end_is_the_true_one_rounded_up() {
 }
 
 #[test]
-fn what_is_left_of_the_last_block_is_not_padded() {
+fn what_is_left_of_the_last_block_has_copies_and_is_not_padded() {
     let mut pair = Pair::new("9600", |_| {});
     for len in 1..40 {
         pair.send(Side::A, &vec![7; len * 50]);
@@ -427,8 +450,14 @@ fn what_is_left_of_the_last_block_is_not_padded() {
     let records = [Side::A, Side::B]
         .into_iter()
         .flat_map(|side| std::iter::from_fn(|| pair.node(side).poll_record()).collect::<Vec<_>>());
-    let padded = records.filter(|it| matches!(it, Record::Sent { kind: FrameKind::Padding, .. }));
-    assert_eq!(padded.count(), 0);
+    let kinds: Vec<_> = records
+        .filter_map(|it| match it {
+            Record::Sent { kind, .. } => Some(kind),
+            Record::Heard { .. } | Record::Keyed { .. } => None,
+        })
+        .collect();
+    assert!(kinds.contains(&FrameKind::Repeat), "of data that has not been lost");
+    assert!(!kinds.contains(&FrameKind::Padding));
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
+use crate::s5066::Address;
 use crate::s5066::service::{Outcome, Request};
 use crate::s5066::sis::spdu::SPdu;
 use crate::s5066::sis::{self, Sap, Server};
-use crate::slep::wire::{DEFLATE, Hello, Open, Pdu};
+use crate::slep::wire::{Credit, DEFLATE, Data, Hello, Open, Pdu, Ranges, State};
 use crate::slep::{
-    Addresses, Break, Config, Event, NotOpened, Options, Read, Reason, StreamId, Waiting,
+    Addresses, Break, Config, Event, NotOpened, Options, Read, Reason, Source, StreamId, Waiting,
 };
 
 fn bench() -> Bench {
@@ -293,6 +294,7 @@ fn a_stream_with_parts_too_long_for_the_node_that_has_come_is_broken_at_both_end
         Some(Event::Reset(here, broken(Reason::UNSPECIFIED, 5_000)))
     );
     assert_eq!(ended(bench.events(1)), Some(Event::Reset(there, broken(Reason::UNSPECIFIED, 0))));
+    assert_eq!(bench.ends[0].core.stats().streams.broken, 1);
 }
 
 #[test]
@@ -322,6 +324,74 @@ fn a_stream_begun_late_waits_for_an_absent_node_as_long_as_any_other() {
     assert_eq!((one, Some(two)), (first, later));
     assert!((900..1_100).contains(&at_first.as_secs()), "{at_first:?}");
     assert!((1_700..1_950).contains(&at_last.as_secs()), "{at_last:?}");
+}
+
+#[test]
+fn a_node_that_gives_a_sign_of_life_has_as_long_again() {
+    let mut bench = bench();
+    open(&mut bench, b"question");
+    let fail = |bench: &mut Bench, seconds| {
+        let end = bench.now + Duration::from_secs(seconds);
+        while bench.now < end {
+            bench.run();
+            while !bench.air.is_empty() {
+                bench.carry(0, Fate::Fails);
+            }
+            bench.run();
+            bench.now = bench.next_timeout().map_or(end, |due| due.min(end));
+        }
+        bench.run();
+    };
+
+    fail(&mut bench, 800);
+    bench.air.clear();
+    let now = bench.now;
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    fail(&mut bench, 800);
+    assert_eq!(bench.ends[0].core.stats().live, 1);
+    fail(&mut bench, 200);
+    assert_eq!(bench.ends[0].core.stats().live, 0);
+}
+
+#[test]
+fn an_absent_node_does_not_keep_a_source_from_opening_streams_to_others() {
+    let mut bench = bench();
+    let options = Options { source: Source(7), ..Options::default() };
+    let open = |bench: &mut Bench, to| {
+        let slep = &mut bench.ends[0].core;
+        let id = slep.open(bench.now, to, Addresses::default(), options).unwrap();
+        slep.write(id, b"question");
+        bench.run();
+    };
+    for _ in 0..32 {
+        open(&mut bench, Address::node(3));
+    }
+    open(&mut bench, NODES[1]);
+    assert_eq!(bench.air.len(), 32, "a source has so many with the node at a time");
+
+    for _ in 0..32 {
+        bench.carry(0, Fate::Fails);
+    }
+    bench.run();
+
+    assert_eq!(bench.air.iter().map(|(_, it)| it.to).collect::<Vec<_>>(), [NODES[1]]);
+}
+
+#[test]
+fn a_stream_takes_so_much_that_no_part_has_yet() {
+    let mut config = Config::default();
+    config.limits.unsent = 1_000;
+    let mut bench = Bench::new(&config);
+    bench.events(0);
+    let here = open(&mut bench, &[7; 600]);
+    let slep = &mut bench.ends[0].core;
+
+    assert_eq!((slep.write(here, &[7; 600]), slep.room(here)), (400, 0));
+    bench.run();
+    assert!(bench.events(0).contains(&Event::Writable(here)));
+    assert_eq!(bench.ends[0].core.room(here), 1_000);
 }
 
 #[test]
@@ -563,6 +633,27 @@ fn the_dictionary_is_used_with_an_end_that_has_said_that_it_has_it() {
 }
 
 #[test]
+fn a_stream_that_is_not_compressed_for_a_while_goes_on_as_it_was_coded() {
+    let text =
+        "GET /status HTTP/1.1\r\nHost: www.example.org\r\nAccept: text/html\r\n\r\n".repeat(4);
+    let mut bench = bench();
+    octets_of_opening(&mut bench, &text);
+    let here = open(&mut bench, b"");
+
+    for is_compressed in [true, false, true, false, true] {
+        let options = Options { is_compressed, ..Options::default() };
+        bench.ends[0].core.set_options(here, options);
+        bench.ends[0].core.write(here, text.as_bytes());
+        bench.deliver();
+    }
+
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0, text.repeat(5).as_bytes());
+    let coded = bench.ends[0].core.status_of(bench.now, here).unwrap().traffic.sent;
+    assert!(coded < text.len() as u64 * 3, "{coded}");
+}
+
+#[test]
 fn only_so_many_streams_have_state_for_compression() {
     const STREAMS: usize = 600;
     let mut bench = bench();
@@ -686,6 +777,46 @@ fn who_takes_nothing_is_not_waited_for_without_end() {
     }
     assert_eq!(bench.ends[0].core.stats().live, 0);
     assert!(bench.now.since(now) < Duration::from_secs(3_000), "{:?}", bench.now.since(now));
+}
+
+#[test]
+fn who_is_left_behind_has_as_long_again_with_each_part_that_comes() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    let end = &mut bench.ends[0].core;
+    end.write(here, &[7; 6_000]);
+    end.reset_behind(bench.now, here, Reason::CONNECTION_RESET);
+    let epoch = end.epoch();
+    bench.run();
+    let (Pdu::Open(Open { stream, .. }) | Pdu::Data(Data { stream, .. })) = pdu(&bench.air[0].1)
+    else {
+        panic!("{:?}", bench.air)
+    };
+
+    // The node says nothing. The other end has the third of these parts, and not the first.
+    bench.pass(Duration::from_secs(800));
+    let third = [Ranges::octets(3, 1)];
+    let state = State {
+        is_question: false,
+        is_answer: false,
+        has_heard: true,
+        epoch,
+        stream: stream.turned(),
+        credit: Credit { next: 1, limit: 100 },
+        ranges: Ranges::new(&third),
+    };
+    let mut u_pdu = Vec::new();
+    Pdu::State(state).emit(&mut u_pdu);
+    bench.say(0, &u_pdu);
+    bench.run();
+    bench.pass(Duration::from_secs(800));
+    assert_eq!(bench.ends[0].core.stats().live, 1);
+    bench.pass(Duration::from_secs(200));
+    assert_eq!(bench.ends[0].core.stats().live, 0);
 }
 
 #[test]
@@ -813,10 +944,17 @@ fn a_stream_of_another_process_at_the_node_asks_for_those_that_may_have_gone() {
     read(&mut bench, 0, first);
     bench.events(0);
 
+    bench.pass(Config::default().times.keep_alive - Duration::from_secs(1));
     bench.restart(1);
     let (now, slep) = (bench.now, &mut bench.ends[1].core);
     let other = slep.open(now, NODES[0], Addresses::default(), Options::default()).unwrap();
     slep.write(other, b"of another");
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run();
+    let asked = bench.air.len();
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.air.len(), asked, "once, although nothing was heard for long");
     bench.deliver();
 
     let events = bench.events(0);
@@ -1263,18 +1401,24 @@ fn an_answer_goes_on_without_an_introduction_once_the_other_end_has_gone_on() {
 
 #[test]
 fn an_exchange_overtakes_a_bulk_transfer_the_other_way() {
-    let mut bench = bench();
-    let here = open(&mut bench, b"download");
-    bench.deliver();
-    let there = opened(&mut bench);
-    bench.ends[1].core.write(there, &vec![7; 20_000]);
-    bench.deliver();
-    assert!(read(&mut bench, 0, here).1.octets > 0);
+    // Compressed, a page is a few hundred octets.
+    let page: String = (0..400).map(|line| format!("{} {line}\n", line * 7_919)).collect();
+    for (octets, is_compressed) in [(&[7; 20_000][..], false), (page.as_bytes(), true)] {
+        let mut bench = bench();
+        let here = open(&mut bench, b"download");
+        bench.deliver();
+        let there = opened(&mut bench);
+        bench.ends[1].core.set_options(there, Options { is_compressed, ..Options::default() });
+        bench.ends[1].core.write(there, octets);
+        bench.deliver();
+        assert!(read(&mut bench, 0, here).1.octets > 0);
 
-    open(&mut bench, b"question");
-    bench.run();
+        open(&mut bench, b"question");
+        bench.run();
 
-    assert_eq!(bench.air.back().map(|(from, request)| (*from, request.priority)), Some((0, 5)));
+        let last = bench.air.back().map(|(from, request)| (*from, request.priority));
+        assert_eq!(last, Some((0, 5)), "{is_compressed}");
+    }
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn the_order_is_kept_where_asked_and_nowhere_else() {
 
     assert_eq!(early, [3]);
     assert_eq!(delivered(&mut receiver), [1, 2, 4]);
+    assert_eq!(receiver.stats().broken, 0);
 }
 
 #[test]

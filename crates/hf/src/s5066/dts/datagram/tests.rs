@@ -186,6 +186,16 @@ fn of_so_many_senders_the_one_longest_silent_is_forgotten() {
 }
 
 #[test]
+fn of_so_many_c_pdus_of_one_sender_the_oldest_is_forgotten() {
+    let mut receiver = Receiver::new();
+    for id in 0..33 {
+        let segment = CpduSegment::new(&[7]);
+        receiver.handle_datagram(at(0), FROM, TO, &Datagram { segment, ..datagram(id, 2) });
+    }
+    assert_eq!((receiver.held(), receiver.stats().evicted), (32 * 2, 1));
+}
+
+#[test]
 fn hostile_frames_do_not_fill_the_memory() {
     let mut receiver = Receiver::new();
     let octets = [0; 10];

@@ -98,26 +98,24 @@ fn the_station_that_asked_for_an_exclusive_link_ends_its_others() {
     pair.client(Side::A).establish(link);
     pair.run(Duration::from_secs(5));
     // C accepts the call.
-    let mut answer = Vec::new();
-    let header = Header { eow: Eow::None, eot: 0, to: A, from: c, address_size: 4 };
-    let accepted = Datagram {
-        is_expedited: true,
-        id: 0,
-        in_order: false,
-        size: 1,
-        offset: 0,
-        window: 2,
-        segment: CpduSegment::new(&[0x20]),
-    };
-    Frame { header, body: Body::Datagram(accepted) }.emit(&mut answer);
-    let now = pair.now;
-    for event in [modem::Event::Received(answer), modem::Event::CarrierLost] {
-        pair.node(Side::A).handle_modem(now, event);
-    }
+    hear(&mut pair, c, Body::Datagram(control(&[0x20])));
     pair.run(Duration::from_secs(20));
 
     assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [c]);
     assert_eq!(pair.node(Side::B).links().count(), 0, "it was told");
+}
+
+#[test]
+fn the_station_that_was_asked_for_an_exclusive_link_keeps_its_others() {
+    let mut pair = Pair::new("2400", |_| {});
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(Duration::from_secs(20));
+
+    let c = Address::node(0x0a_1420);
+    hear(&mut pair, c, Body::Datagram(control(&[0x11])));
+    pair.run(Duration::from_secs(20));
+
+    assert_eq!(pair.node(Side::A).links().collect::<Vec<_>>(), [B, c]);
 }
 
 #[test]
@@ -135,6 +133,30 @@ fn a_hard_link_whose_other_end_is_gone_ends_in_time_on_a_shared_frequency() {
     pair.run(MINUTE * 20);
 
     assert_eq!(pair.node(Side::A).links().count(), 0);
+}
+
+/// A frame of another station comes to side A.
+fn hear(pair: &mut Pair, from: Address, body: Body<'_>) {
+    let header = Header { eow: Eow::None, eot: 0, to: A, from, address_size: 4 };
+    let mut octets = Vec::new();
+    Frame { header, body }.emit(&mut octets);
+    let now = pair.now;
+    for event in [modem::Event::Received(octets), modem::Event::CarrierLost] {
+        pair.node(Side::A).handle_modem(now, event);
+    }
+}
+
+/// What carries a C_PDU about a link.
+fn control(c_pdu: &[u8]) -> Datagram<'_> {
+    Datagram {
+        is_expedited: true,
+        id: 0,
+        in_order: false,
+        size: 1,
+        offset: 0,
+        window: 2,
+        segment: CpduSegment::new(c_pdu),
+    }
 }
 
 /// Who sends the transmission that begins with these octets.
@@ -158,14 +180,7 @@ fn a_frame_that_no_window_of_ours_has_makes_both_ends_begin_anew() {
         at_lower_edge: false,
         segment: CpduSegment::new(b"x"),
     };
-    let header = Header { eow: Eow::None, eot: 0, to: A, from: B, address_size: 4 };
-    let mut octets = Vec::new();
-    Frame { header, body: Body::Data { numbers: Numbers::Short, data, ack: None } }
-        .emit(&mut octets);
-    let now = pair.now;
-    for event in [modem::Event::Received(octets), modem::Event::CarrierLost] {
-        pair.node(Side::A).handle_modem(now, event);
-    }
+    hear(&mut pair, B, Body::Data { numbers: Numbers::Short, data, ack: None });
     let id = pair.send(Side::A, b"HELLO");
     pair.run(MINUTE);
 

@@ -39,6 +39,27 @@ fn three_lost_frames_of_a_hundred_are_few_enough_for_a_faster_rate() {
 }
 
 #[test]
+fn a_faster_rate_that_was_wrong_is_tried_later_than_one_that_was_right_for_a_while() {
+    // Reports of few losses at the faster rate before those of many; and until it is tried again.
+    for (right, until_again) in [(1, 3), (0, 5)] {
+        let mut pair = Pair::new("600", |config| config.rate = Rate::Adaptive);
+        let node = pair.node(Side::A);
+        let (slow, mut reports) = (node.waveform(), 0);
+        for lost in [vec![0; 3 + right], vec![60]].concat() {
+            node.rate_by_report(100, lost);
+        }
+        assert_eq!(node.waveform(), slow);
+
+        while node.waveform() == slow {
+            node.rate_by_report(100, 0);
+            reports += 1;
+        }
+
+        assert_eq!(reports, until_again);
+    }
+}
+
+#[test]
 fn a_rate_that_the_peer_requests_is_used() {
     let mut pair = Pair::new("2400", |_| {});
     let (peer, slow) = (pair.node(Side::A).address(), "600".parse().expect("a waveform"));

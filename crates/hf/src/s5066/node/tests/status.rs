@@ -71,6 +71,18 @@ fn a_client_learns_whether_there_is_a_link_with_a_node_and_what_waits_for_it() {
 }
 
 #[test]
+fn what_no_client_is_there_for_is_told_once() {
+    let mut pair = Pair::new("1200", |_| {});
+    pair.disconnect(Side::B);
+    pair.send(Side::A, b"HELLO");
+    pair.run(MINUTE);
+
+    let a = pair.node(Side::A).address();
+    assert_eq!(pair.node(Side::B).poll_unclaimed(), Some((a, SAP)));
+    assert_eq!(pair.node(Side::B).poll_unclaimed(), None);
+}
+
+#[test]
 fn what_of_a_client_cannot_be_read_is_told_once() {
     let mut pair = Pair::new("1200", |_| {});
     let now = pair.now;

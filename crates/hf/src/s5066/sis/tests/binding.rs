@@ -173,6 +173,18 @@ fn clients_are_told_of_each_change_of_what_the_node_can_do_and_those_who_bind_me
 }
 
 #[test]
+fn a_node_without_messages_tells_who_binds_only_that_it_is_not_on() {
+    let mut bench = Bench::new(Config { has_messages: false, ..Config::default() });
+    bench.connect(non_arq(3));
+    let off = (NodeStatus::OFF, UnavailableReason::UNSPECIFIED);
+    bench.server.handle_availability(bench.now, off.0, off.1);
+    bench.connect(non_arq(4));
+
+    let off = ["0: node off, unspecified", "1: bound 4096", "1: node off, unspecified"];
+    assert_eq!(bench.take_trace(), [&["0: bound 4096"], &off[..]].concat());
+}
+
+#[test]
 fn who_sends_to_an_access_point_that_nobody_has_is_told_of_once() {
     let mut near = Bench::with_clients(&[9]);
     let mut far = Bench::at(Config::default(), B);

@@ -71,6 +71,22 @@ fn a_client_that_is_deaf_to_flow_control_is_closed_and_others_are_not() {
 }
 
 #[test]
+fn a_client_of_which_much_waits_is_not_read_from() {
+    let flood = Backlog { octets: 5_000, u_pdus: 100 };
+    let flow = FlowControl { flood, ..FlowControl::default() };
+    let mut bench = Bench::new(Config { flow, ..Config::default() });
+    bench.connect(client::Config::new(Sap::new(9)));
+    let id = bench.clients[0].0;
+    for wants_octets in [true, true, false] {
+        bench.server.handle_octets(bench.now, id, &request(&[0; 1_000]));
+        assert_eq!(bench.server.wants_octets(id), wants_octets);
+    }
+
+    bench.server.poll_request(bench.now, 0).unwrap();
+    assert!(bench.server.wants_octets(id));
+}
+
+#[test]
 fn too_many_expedited_requests_unbind() {
     let mut bench = Bench::with_clients(&[9]);
     for _ in 0..17 {
