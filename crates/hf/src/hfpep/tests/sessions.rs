@@ -27,6 +27,14 @@ fn begin(bench: &mut Bench<HfPep>, octets: &[u8]) {
 }
 
 #[test]
+fn the_node_takes_u_pdus_while_there_is_a_connection_to_it() {
+    let mut bench = bench(&Config::default());
+    assert!(bench.ends[0].core.is_bound());
+    bench.disconnect(0);
+    assert!(!bench.ends[0].core.is_bound());
+}
+
+#[test]
 fn a_stream_that_begins_with_something_else_is_reset_and_nobody_is_asked_to_connect() {
     let mut wrong = Vec::new();
     opening(7).emit(MAGIC, &mut wrong);

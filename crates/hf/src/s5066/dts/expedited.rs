@@ -311,6 +311,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::s5066::dts::wire::Ack;
 
     #[test]
     fn c_pdus_go_one_after_the_other() {
@@ -352,6 +353,36 @@ mod tests {
 
         assert_eq!(sender.poll_outcome(), Some((RequestId(0), Outcome::Done)));
         assert_eq!(sender.poll_outcome(), None);
+    }
+
+    #[test]
+    fn an_impossible_acknowledgement_does_not_stop_the_sender() {
+        let (mut sender, mut receiver) = (Sender::new(), Receiver::new());
+        sender.push(c_pdu(0, 10)).unwrap();
+        let (frame, _) = sender.poll(Time::ZERO, 1, 20, 20).unwrap();
+        receiver.handle_data(&frame);
+
+        let beyond = Ack { lwe: Fsn(9), bitmap: &[] };
+        assert_eq!(sender.handle_ack(&beyond.report(Numbers::Short), 1), None);
+        assert!(answer(&mut sender, &receiver, 1));
+        assert_eq!(sender.poll_outcome(), Some((RequestId(0), Outcome::Done)));
+    }
+
+    #[test]
+    fn what_was_not_sent_whole_in_its_time_has_not_arrived() {
+        for frames in [1, 2] {
+            let mut sender = Sender::new();
+            let over = Time::from_nanos(1);
+            sender.push(ArqPdu { expires: Some(over), ..c_pdu(0, 10) }).unwrap();
+            for _ in 0..frames {
+                assert!(sender.poll(Time::ZERO, 1, 9, 9).is_some());
+            }
+
+            sender.handle_timeout(over);
+
+            let outcome = Outcome::Failed { why: Failure::Expired, may_have_arrived: frames == 2 };
+            assert_eq!(sender.poll_outcome(), Some((RequestId(0), outcome)));
+        }
     }
 
     #[test]

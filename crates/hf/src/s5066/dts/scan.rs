@@ -205,6 +205,7 @@ mod tests {
         let mut scanner = Scanner::new();
 
         assert_eq!(numbers(&mut scanner, &stream, 1_000), ["0", "2", "3"]);
+        assert_eq!(scanner.stats().bad_headers, 1);
     }
 
     #[test]

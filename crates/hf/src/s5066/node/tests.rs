@@ -412,6 +412,22 @@ fn data_that_waits_for_a_modem_has_no_deadline_and_is_sent_once_there_is_one() {
 }
 
 #[test]
+fn each_request_that_waits_for_a_modem_expires_in_its_time() {
+    let mut pair = Pair::new("9600", |_| {});
+    pair.has_modems = false;
+    let ids = [10, 20, 40].map(|seconds| {
+        pair.send_as(Side::A, b"HELLO", |send| send.ttl = Duration::from_secs(seconds))
+    });
+
+    for expired in [1, 2, 2, 3] {
+        pair.run(Duration::from_secs(11));
+        let rejected = pair.rejected(Side::A);
+        let expected = ids[..expired].iter().map(|id| (Some(*id), UnidataReason::EXPIRED));
+        assert_eq!(rejected, expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn the_announced_end_is_the_true_one_rounded_up() {
     let mut pair = Pair::new("1200", |_| {});
     for number in 0..10 {

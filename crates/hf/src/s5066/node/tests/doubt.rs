@@ -2,7 +2,7 @@
 //! that did not arrive.
 
 use super::*;
-use crate::s5066::dts::wire::{CpduSegment, Data, Datagram, Fsn, Numbers};
+use crate::s5066::dts::wire::{Ack, CpduSegment, Data, Datagram, Fsn, Numbers};
 
 /// The address of side A.
 const A: Address = Address::node(0x0a_141e);
@@ -186,6 +186,37 @@ fn a_frame_that_no_window_of_ours_has_makes_both_ends_begin_anew() {
 
     assert_eq!(pair.node(Side::A).stats().resets, 1);
     assert!(pair.confirmed(Side::A).contains(&id));
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_is_counted() {
+    let mut pair = Pair::new("2400", |_| {});
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(Duration::from_secs(30));
+
+    let ack = Ack { lwe: Fsn(0), bitmap: &[] };
+    hear(&mut pair, B, Body::Ack { is_expedited: true, ack });
+
+    assert_eq!(pair.node(Side::A).stats().received.stray_acks, 1);
+}
+
+#[test]
+fn who_does_not_answer_calls_for_an_exclusive_link_lets_others_have_their_data() {
+    let mut pair = Pair::new("2400", |_| {});
+    pair.send(Side::A, b"so that there is a link");
+    pair.run(Duration::from_secs(20));
+    let absent = Address::node(0x0a_1420);
+    let link = HardLink { kind: LinkKind::Reserved, priority: 1, remote_sap: SAP, remote: absent };
+    pair.client(Side::A).establish(link);
+    pair.run(Duration::from_secs(5));
+    pair.send(Side::A, b"HELLO");
+
+    let is_over = |event: &client::Event| matches!(event, client::Event::HardLink(_));
+    while !pair.events(Side::A).iter().any(is_over) {
+        pair.run(Duration::from_secs(1));
+    }
+
+    assert_eq!(lengths(&pair).last(), Some(&5), "before the last call");
 }
 
 #[test]

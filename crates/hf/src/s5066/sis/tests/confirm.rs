@@ -78,6 +78,17 @@ fn only_who_sets_a_time_to_live_and_asks_for_it_is_tried_again() {
 }
 
 #[test]
+fn a_time_to_live_is_rounded_up_to_two_seconds() {
+    let mut bench = Bench::with_clients(&[9]);
+    for (millis, seconds) in [(1, 2), (2_000, 2), (2_500, 4)] {
+        bench.send(0, Send { ttl: Duration::from_millis(millis), ..to_b(b"x") });
+
+        let expires = bench.requests()[0].expires;
+        assert_eq!(expires, Some(bench.now + Duration::from_secs(seconds)), "{millis}");
+    }
+}
+
+#[test]
 fn what_goes_to_a_node_that_pauses_waits_here() {
     let mut bench = Bench::with_clients(&[9]);
     bench.server.handle_pause(B, true);
@@ -126,7 +137,11 @@ fn across(config: Config, is_bound: bool, is_expedited: bool) -> (Vec<String>, V
     near.outcome(&request, Outcome::Done);
     assert!(near.trace.is_empty());
     near.indicate(B, &answer);
-    (near.take_trace(), far.take_trace())
+    let traces = (near.take_trace(), far.take_trace());
+    // Said again, it is about nothing.
+    near.indicate(B, &answer);
+    assert_eq!((near.take_trace(), near.server.stats().submitted.stray_confirms), (vec![], 1));
+    traces
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
-use crate::s5066::service::{Command, LinkEvent, Request};
+use crate::s5066::service::{Command, Failure, LinkEvent, Outcome, Request};
 use crate::s5066::sis::client::{self, Send};
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
 use crate::s5066::sis::server::Backlog;
@@ -189,6 +189,21 @@ fn a_confirmation_that_comes_too_late_ends_the_link_at_both_ends() {
     assert_eq!(pair.near.take_trace(), ["0: link rejected: remote node not responding"]);
     assert_eq!((pair.near.server.hard_link(), pair.far.server.hard_link()), (None, None));
     assert_eq!(pair.commands, ["break 0.10.20.31"]);
+}
+
+#[test]
+fn a_link_whose_end_does_not_come_to_the_other_node_is_over_all_the_same() {
+    let mut pair = Pair::new();
+    pair.near.clients[0].1.establish(link(LinkKind::Shared, 0, B));
+    pair.run();
+    pair.near.clients[0].1.terminate(B);
+    pair.near.run();
+    let [request] = &pair.near.requests()[..] else { panic!("one request") };
+
+    pair.near.outcome(request, Outcome::not_arrived(Failure::NoResponse));
+
+    assert_eq!(pair.near.server.hard_link(), None);
+    assert_eq!(pair.near.server.poll_command(), Some(Command::BreakExclusive { peer: B }));
 }
 
 #[test]
