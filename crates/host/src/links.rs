@@ -204,19 +204,26 @@ pub fn is_permanent(netlink: &mut Kernel, index: u32, address: IpAddr) -> bool {
     neighbour_state(netlink, index, address) & libc::NUD_PERMANENT != 0
 }
 
-/// The permanent neighbour entries on Ethernet: the index of the interface, the IP address, and the hardware address.
+/// States of neighbour entries that were set by hand.
+pub const PERMANENT: u16 = libc::NUD_PERMANENT;
+/// States of neighbour entries that the kernel sends packets by, or lately did.
+pub const IN_USE: u16 =
+    libc::NUD_REACHABLE | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_PERMANENT;
+
+/// The neighbour entries on Ethernet in one of these states: the index of the interface, the IP address, and the hardware
+/// address.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn permanent_neighbours(netlink: &mut Kernel) -> io::Result<Vec<(u32, IpAddr, Mac)>> {
+pub fn neighbours(netlink: &mut Kernel, states: u16) -> io::Result<Vec<(u32, IpAddr, Mac)>> {
     let request = Request::dump(libc::RTM_GETNEIGH, &[0; NEIGHBOUR_FIXED]);
     netlink.dump(&request, |message, found| {
         let neighbour = || {
             let &[_, _, _, _, i0, i1, i2, i3, s0, s1, _, _] = message.fixed::<NEIGHBOUR_FIXED>()?;
-            let is_set = u16::from_ne_bytes([s0, s1]) & libc::NUD_PERMANENT != 0;
+            let is_meant = u16::from_ne_bytes([s0, s1]) & states != 0;
             let address = netlink::address(message.attribute(NEIGHBOUR_FIXED, libc::NDA_DST)?)?;
             let mac = message.attribute(NEIGHBOUR_FIXED, libc::NDA_LLADDR)?.try_into().ok()?;
-            is_set.then_some((u32::from_ne_bytes([i0, i1, i2, i3]), address, Mac(mac)))
+            is_meant.then_some((u32::from_ne_bytes([i0, i1, i2, i3]), address, Mac(mac)))
         };
         found.extend(neighbour());
     })

@@ -82,7 +82,7 @@ pub(super) fn wrong_entries(config: &Config, asked: &mut Asked) -> BTreeMap<Neig
     let radios = config.radios().into_iter();
     let radios = radios.filter_map(|name| LinkState::read(&mut kernel, &name).ok()?);
     let radios: BTreeSet<_> = radios.map(|state| state.index).collect();
-    let all = links::permanent_neighbours(&mut kernel).unwrap_or_default().into_iter();
+    let all = links::neighbours(&mut kernel, links::PERMANENT).unwrap_or_default().into_iter();
     let all = all.map(|(index, address, set)| ((index, address), set));
     let is_its = |it: &Neighbour| radios.contains(&it.0) || ways.contains(it);
     let its: BTreeSet<_> = all.filter(|(it, _)| is_its(it)).collect();

@@ -363,6 +363,11 @@ impl Host {
         Ok(())
     }
 
+    /// Learns that a packet goes to the station at `place` by plain IP. Returns whether something is due now.
+    pub fn handle_next_hop(&mut self, now: Time, place: Place) -> bool {
+        self.neighbours.handle_next_hop(now, place)
+    }
+
     /// Takes an IP packet that leaves for `peer`, its TTL already decremented.
     ///
     /// # Errors

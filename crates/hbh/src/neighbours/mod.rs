@@ -18,9 +18,13 @@
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
 //!
+//! In a crowd, where more stations are heard than a hello names, neighbours are met in passing, and few are sent to. There
+//! a conversation begins only with a station that packets go to, and hellos name only such stations.
+//!
 //! A recorded hello proves nothing: each hello of a boot counts once and in order, and another boot
 //! takes the place of a neighbour that is up only when it repeats our current session.
 
+mod next_hops;
 mod reception;
 mod strangers;
 
@@ -33,6 +37,7 @@ use std::time::Duration;
 use base::ethernet::{Mac, NoMac};
 use base::rng::Rng;
 use base::time::{Time, earliest};
+use next_hops::NextHops;
 use reception::{Arrivals, Departures};
 use siphasher::sip::SipHasher24;
 use strangers::Strangers;
@@ -189,6 +194,9 @@ struct Interface {
     named: Option<Mac>,
     departures: Departures,
     strangers: Strangers,
+    next_hops: NextHops,
+    /// The next hop, not heard yet, that is asked, and when.
+    unmet: Option<(Mac, Time)>,
 }
 
 impl Neighbours {
@@ -245,6 +253,7 @@ impl Neighbours {
         state.hello_at = state.is_running.then_some(now);
         if !state.is_running || !is_same_station {
             state.strangers = Strangers::default();
+            (state.next_hops, state.unmet) = (NextHops::default(), None);
             let gone: Vec<Place> =
                 self.known.keys().copied().filter(|p| p.0 == interface).collect();
             for place in gone {
@@ -288,6 +297,9 @@ impl Neighbours {
         if !self.is_counted(now, place, &hello, us) {
             return;
         }
+        let left_us_out =
+            hello.is_partial && us.is_none() && self.config.profile == Profile::Default;
+        let is_needed = !left_us_out && !self.is_crowd(place.0) || self.is_needed(now, place);
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         neighbour.counter = hello.counter;
         self.stats.refusals_refuted += u64::from(neighbour.handle_heard(now));
@@ -295,16 +307,22 @@ impl Neighbours {
         neighbour.arrivals.count(now, hello.number);
 
         let at = neighbour.may_answer_at(now) + self.rng.within(ANSWER_SPREAD);
+        neighbour.left_us_out = left_us_out;
         // A question that names stations is only for the named stations.
-        let wants_answer = hello.wants_answer && (us.is_some() || !hello.is_partial);
-        neighbour.take(at, us, hello.is_partial, wants_answer);
+        let is_to_us = us.is_some() || !hello.is_partial;
+        let may_answer = is_needed || is_to_us && hello.number == 0;
+        if may_answer {
+            neighbour.take(at, us, hello.is_partial, hello.wants_answer && is_to_us);
+        }
         let its_session = us.map_or(0, |us| us.session);
         let is_afresh = its_session != neighbour.its_session && !(us.is_none() && hello.is_partial);
         let addresses_changed = neighbour.addresses != hello.addresses;
         neighbour.addresses = hello.addresses;
         if is_afresh {
             neighbour.its_session = its_session;
-            neighbour.answer_at = Some(at);
+            if may_answer {
+                neighbour.answer_at = Some(at);
+            }
             self.take_down(now, place, Departure::Lost);
         }
         let session = self.known.get(&place).map(|neighbour| neighbour.session);
@@ -315,6 +333,38 @@ impl Neighbours {
             let report = self.interfaces[place.0].departures.report(now, us.reception);
             self.events.push_back(Event::Measured(peer, report));
         }
+    }
+
+    /// Takes that a packet goes to the station at `place` by plain IP: in a crowd a conversation begins then. Returns
+    /// whether a hello is due now.
+    pub fn handle_next_hop(&mut self, now: Time, place: Place) -> bool {
+        let is_crowd = self.is_crowd(place.0);
+        let known = self.known.get_mut(&place);
+        let is_met = known.as_ref().is_some_and(|it| it.peer.is_some());
+        let left_us_out = known.as_ref().is_some_and(|it| it.left_us_out);
+        let Some(interface) = self.interfaces.get_mut(place.0) else { return false };
+        if is_met
+            || !(is_crowd || left_us_out)
+            || !interface.is_running
+            || !interface.next_hops.note(now, place.1, self.config.hold)
+        {
+            return false;
+        }
+        match known {
+            Some(neighbour) => neighbour.answer_at = Some(now),
+            None => interface.unmet = Some((place.1, now)),
+        }
+        self.due = earliest(self.due, Some(now));
+        true
+    }
+
+    /// Whether stations were heard with which a conversation begins when packets go there.
+    #[must_use]
+    pub fn needs_next_hops(&self) -> bool {
+        let is_met = |(place, it): (&Place, &Neighbour)| {
+            it.peer.is_some() || !(it.left_us_out || self.is_crowd(place.0))
+        };
+        !self.known.iter().all(is_met)
     }
 
     /// Notes that the station at `place` seems to have sent an HBH packet: no answer to the question whether its HBH has
@@ -408,7 +458,7 @@ impl Neighbours {
         let silent: Vec<Place> = self
             .known
             .iter()
-            .filter(|(_, neighbour)| neighbour.expires_at(hold) <= now)
+            .filter(|(place, neighbour)| neighbour.expires_at(hold, self.is_crowd(place.0)) <= now)
             .map(|(&place, _)| place)
             .collect();
         for place in silent {
@@ -512,12 +562,14 @@ impl Neighbours {
     /// Computes anew when something is due. What is heard in the meantime makes it later only.
     fn note_due(&mut self) {
         let on_interface = |interface: &Interface| {
-            earliest(interface.hello_at, interface.strangers.next.map(|(_, at)| at))
+            let asked = [interface.strangers.next, interface.unmet].into_iter().flatten();
+            earliest(interface.hello_at, asked.map(|(_, at)| at).min())
         };
         let hellos = self.interfaces.iter().filter_map(on_interface).min();
         let hold = self.config.hold;
-        self.due = self.known.values().fold(hellos, |at, neighbour| {
-            let due = earliest(neighbour.answer_at, Some(neighbour.expires_at(hold)));
+        self.due = self.known.iter().fold(hellos, |at, (place, neighbour)| {
+            let expires_at = neighbour.expires_at(hold, self.is_crowd(place.0));
+            let due = earliest(neighbour.answer_at, Some(expires_at));
             let trial = neighbour.trial.as_ref().map(|trial| trial.at);
             earliest(at, earliest(due, earliest(neighbour.ask_at, trial)))
         });
@@ -535,6 +587,8 @@ impl Interface {
             named: None,
             departures: Departures::default(),
             strangers: Strangers::default(),
+            next_hops: NextHops::default(),
+            unmet: None,
         }
     }
 }
@@ -577,6 +631,10 @@ impl Neighbours {
         let stranger = &mut self.interfaces[interface].strangers.next;
         if let Some((station, _)) = stranger.take_if(|(_, at)| *at <= now) {
             return Some((station, self.usual_hello(now, interface)));
+        }
+        if let Some((station, _)) = self.interfaces[interface].unmet.take() {
+            self.stats.hellos_sent += 1;
+            return Some((station, self.hello(interface, true, false, Vec::new())));
         }
         let mut known = self.known.range_mut(places_on(interface));
         if let Some((&place, neighbour)) =
@@ -643,8 +701,25 @@ impl Neighbours {
 
     /// How many times as long intervals are: where many talk at the same place, each talks less.
     fn crowd(&self, interface: usize) -> u32 {
+        if self.is_crowd(interface) {
+            return MOST_CROWDED;
+        }
         let times = self.known.range(places_on(interface)).count() / LISTED;
         u32::try_from(times).unwrap_or(u32::MAX).clamp(1, MOST_CROWDED)
+    }
+
+    /// Whether more stations are heard than a hello names.
+    fn is_crowd(&self, interface: usize) -> bool {
+        self.config.profile == Profile::Default
+            && self.known.range(places_on(interface)).nth(LISTED).is_some()
+    }
+
+    /// Whether packets went to a station lately, or a conversation with it has just begun.
+    fn is_needed(&self, now: Time, place: Place) -> bool {
+        let hold = self.config.hold;
+        let is_used = |it: &Neighbour| it.peer.is_some() && now.since(it.used) < hold;
+        self.known.get(&place).is_some_and(is_used)
+            || self.interfaces[place.0].next_hops.contains(now, place.1, hold)
     }
 
     /// Whether recent packets both ways make hellos needless: on a slow half-duplex radio each costs two turn-rounds.
@@ -658,24 +733,30 @@ impl Neighbours {
 
     /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
     fn is_eager(&self, now: Time, interface: usize) -> bool {
+        let is_crowd = self.is_crowd(interface);
         self.known.range(places_on(interface)).any(|(_, neighbour)| {
-            neighbour.peer.is_none() && now.since(neighbour.first_heard) < EAGER_FOR
+            neighbour.peer.is_none()
+                && !(is_crowd || neighbour.left_us_out)
+                && now.since(neighbour.first_heard) < EAGER_FOR
         })
     }
 
     /// Those who are named in the next hello to everyone, and whether there are others.
     fn heard(&mut self, now: Time, interface: usize) -> (Vec<Heard>, bool) {
-        let state = &mut self.interfaces[interface];
-        let all = || self.known.range(places_on(interface));
-        let named = state.named.take();
+        let is_crowd = self.is_crowd(interface);
+        let named = self.interfaces[interface].named.take();
+        let all = || {
+            let known = self.known.range(places_on(interface));
+            known.filter(|(place, _)| !is_crowd || self.is_needed(now, **place))
+        };
         let later = all().filter(|((_, mac), _)| named.is_some_and(|named| *mac > named));
         let earlier = all().filter(|((_, mac), _)| named.is_none_or(|named| *mac <= named));
         let listed: Vec<_> = later.chain(earlier).take(LISTED).collect();
-        let is_partial = all().nth(LISTED).is_some();
-        if is_partial {
-            state.named = listed.last().map(|((_, mac), _)| *mac);
-        }
-        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard(now)).collect(), is_partial)
+        let has_others = all().nth(LISTED).is_some();
+        let last = listed.last().filter(|_| has_others).map(|((_, mac), _)| *mac);
+        let heard = listed.into_iter().map(|(_, neighbour)| neighbour.as_heard(now)).collect();
+        self.interfaces[interface].named = last;
+        (heard, is_crowd || has_others)
     }
 
     /// A hello to one station.
@@ -954,6 +1035,8 @@ struct Neighbour {
     ask_at: Option<Time>,
     /// An ICMP error said that its host runs no HBH, and the station was not heard since.
     trial: Option<Trial>,
+    /// Whether its last hello named only others: it is in a crowd.
+    left_us_out: bool,
     answered: Time,
     answer_at: Option<Time>,
     /// Another boot at the same place, not yet proven to hear us now.
@@ -992,6 +1075,7 @@ impl Neighbour {
             asked_at: now,
             ask_at: None,
             trial: None,
+            left_us_out: false,
             answered: now - ANSWER_INTERVAL,
             answer_at: None,
             challenger: None,
@@ -1065,11 +1149,11 @@ impl Neighbour {
     }
 
     /// When it has been silent for too long to be up, or to be remembered.
-    fn expires_at(&self, hold: Duration) -> Time {
+    fn expires_at(&self, hold: Duration, is_crowd: bool) -> Time {
         let silence = match (self.is_doubted, self.peer) {
             (true, Some(_)) => (hold / DOUBT_HOLD).max(self.patience * DOUBT_HOLD).min(hold),
-            // It was up, and is asked whether it is back.
-            (true, None) => TCP_LIFETIME,
+            // It was up, and is asked whether it is back. In a crowd it has moved away, and is heard when it comes back.
+            (true, None) if !is_crowd => TCP_LIFETIME,
             _ => hold,
         };
         let silent = self.heard + silence;

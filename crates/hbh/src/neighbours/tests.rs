@@ -80,6 +80,115 @@ fn a_node_with_another_hardware_address_comes_up_and_stays_up() {
     assert!(pair.right.peer_with(0, address(0)).is_some());
 }
 
+/// The first station, among as many others as make a crowd, which it has greeted.
+fn in_a_crowd() -> Neighbours {
+    let mut gateway = with(config());
+    for station in 2..12 {
+        gateway.handle_hello(Time::ZERO, (0, mac(station)), hello(station));
+    }
+    while gateway.poll_transmit(Time::ZERO + ANSWER_SPREAD * 5, 0).is_some() {}
+    gateway
+}
+
+/// The stations that hellos went to within `time`.
+fn told(gateway: &mut Neighbours, from: Time, time: Duration) -> Vec<Mac> {
+    let mut told = Vec::new();
+    for ms in (0..time.as_millis()).step_by(10) {
+        let now = from + Duration::from_millis(ms.try_into().unwrap());
+        gateway.handle_timeout(now);
+        told.extend(std::iter::from_fn(|| gateway.poll_transmit(now, 0)).map(|(to, _)| to));
+    }
+    told
+}
+
+#[test]
+fn in_a_crowd_only_stations_that_packets_go_to_are_greeted() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let second = Duration::from_secs(1);
+    let mut gateway = in_a_crowd();
+    let newcomer = Hello { number: 1, wants_answer: true, ..hello(20) };
+    gateway.handle_hello(now, (0, mac(20)), newcomer);
+    let unasked = told(&mut gateway, now, second);
+    let is_due = gateway.handle_next_hop(now + second, (0, mac(20)));
+    let asked = told(&mut gateway, now + second, second);
+    // One that was not heard yet is asked, too.
+    gateway.handle_next_hop(now + second * 2, (0, mac(21)));
+    let unheard = told(&mut gateway, now + second * 2, second);
+
+    assert!(!unasked.contains(&mac(20)), "{unasked:?}");
+    assert!(is_due && asked.contains(&mac(20)), "{asked:?}");
+    assert!(unheard.contains(&mac(21)), "{unheard:?}");
+}
+
+#[test]
+fn whoever_asks_a_station_in_a_crowd_alone_is_answered() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut gateway = in_a_crowd();
+
+    gateway.handle_hello(now, (0, mac(20)), Hello { wants_answer: true, ..hello(20) });
+
+    assert!(told(&mut gateway, now, Duration::from_secs(1)).contains(&mac(20)));
+}
+
+#[test]
+fn a_crowd_says_hello_a_fourth_as_often_and_names_only_stations_that_packets_go_to() {
+    let mut gateway = in_a_crowd();
+    let (mut times, mut named) = (0, Vec::new());
+    for ms in (100..100_000).step_by(100) {
+        let now = Time::ZERO + Duration::from_millis(ms);
+        for station in 2..12 {
+            gateway.handle_alive(now, (0, mac(station)));
+        }
+        gateway.handle_next_hop(now, (0, mac(3)));
+        gateway.handle_timeout(now);
+        while let Some((to, hello)) = gateway.poll_transmit(now, 0) {
+            if to == Mac::EVERYONE {
+                times += 1;
+                named.extend(hello.neighbours.iter().map(|heard| heard.boot));
+            }
+        }
+    }
+
+    assert!((10..=16).contains(&times), "{times}");
+    named.dedup();
+    assert_eq!(named, [boot(3)]);
+}
+
+#[test]
+fn a_station_that_leaves_us_out_is_not_greeted_unless_packets_go_there() {
+    let mut gateway = with(config());
+    let second = Duration::from_secs(1);
+    let now = Time::ZERO + second;
+    while gateway.poll_transmit(now, 0).is_some() {}
+    let crowded = Hello { is_partial: true, number: 1, ..hello(20) };
+    gateway.handle_hello(now, (0, mac(20)), crowded);
+
+    let unasked = told(&mut gateway, now, second * 3);
+    gateway.handle_next_hop(now + second * 3, (0, mac(20)));
+    let asked = told(&mut gateway, now + second * 3, second);
+
+    assert!(unasked.len() <= 3 && !unasked.contains(&mac(20)), "{unasked:?}");
+    assert!(asked.contains(&mac(20)), "{asked:?}");
+}
+
+#[test]
+fn in_a_crowd_a_missed_neighbour_is_forgotten_as_any_other() {
+    let mut gateway = in_a_crowd();
+    meet(&mut gateway, Time::ZERO, hello(20));
+    let mut now = Time::ZERO;
+    while now < Time::ZERO + Duration::from_secs(30) {
+        now += Duration::from_millis(100);
+        for station in 2..12 {
+            gateway.handle_alive(now, (0, mac(station)));
+        }
+        gateway.handle_sent(now, (0, mac(20)), None);
+        gateway.handle_timeout(now);
+        while gateway.poll_transmit(now, 0).is_some() {}
+    }
+
+    assert!(!gateway.known.contains_key(&(0, mac(20))));
+}
+
 #[test]
 fn silence_is_noticed_sooner_while_packets_go_there() {
     let mut pair = Pair::new();

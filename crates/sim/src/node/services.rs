@@ -252,6 +252,14 @@ impl Node {
         }
     }
 
+    /// Tells services of the next hop of a packet that none of them took.
+    pub fn tell_next_hop(&mut self, now: Time, next: NextHop) {
+        for running in &mut self.services.running {
+            let watcher = running.service.as_route_watcher();
+            running.is_touched |= watcher.is_some_and(|it| it.handle_next_hop(now, next));
+        }
+    }
+
     /// Tells all services that routes have changed.
     pub fn tell_routes(&mut self, engine: &Engine) {
         for index in 0..self.services.running.len() {

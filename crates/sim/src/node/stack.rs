@@ -171,6 +171,7 @@ impl Node {
         if self.offer(engine, &Hook::Postrouting { next }, packet) {
             return;
         }
+        self.tell_next_hop(engine.now, next);
         let mtu = self.interfaces[next.interface].config.mtu;
         if engine.packets.get(packet).len() <= mtu {
             self.enqueue(engine, next, packet, origin);

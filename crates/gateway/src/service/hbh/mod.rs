@@ -88,6 +88,8 @@ struct Hbh {
     retry_at: Option<Time>,
     /// When to look whether our devices are as they were.
     keep_at: Option<Time>,
+    /// When to ask the kernel again which stations it sends to.
+    next_hops_at: Time,
     errors: Budget,
     buffers: Buffers,
 }
@@ -198,6 +200,7 @@ impl Hbh {
             frames_not_ip: 0,
             retry_at: None,
             keep_at: None,
+            next_hops_at: Time::ZERO,
             errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
             buffers: Buffers {
                 train: vec![0; 1 << 17],
@@ -248,6 +251,9 @@ impl Driver for Hbh {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.find_absent(now);
         }
+        if self.next_hops_due().is_some_and(|at| at <= now) {
+            self.take_next_hops(now);
+        }
         self.host.handle_timeout(now);
         self.settle(now);
         if self.keep_at.is_some_and(|at| at <= now) {
@@ -259,7 +265,8 @@ impl Driver for Hbh {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        earliest(self.host.next_timeout(), earliest(self.keep_at, self.retry_at))
+        let looks = earliest(self.keep_at, self.retry_at);
+        earliest(self.host.next_timeout(), earliest(self.next_hops_due(), looks))
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {

@@ -1,5 +1,7 @@
 //! Acts on neighbours that come and go: rules of the firewall, and lines for an operator.
 
+use std::time::Duration;
+
 use base::time::Time;
 use hbh::hello::Malformed;
 use hbh::host::{Event, Reason};
@@ -9,6 +11,9 @@ use tracing::{debug, info, warn};
 
 use super::Hbh;
 use crate::service::complaints::Subject;
+
+/// Between two looks at the kernel's neighbours.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Hbh {
     /// Does what HBH says.
@@ -66,6 +71,26 @@ impl Hbh {
                     self.complain_of(now, subject, place, what);
                 }
             }
+        }
+    }
+
+    /// When to ask the kernel which stations it sends to, if HBH has to know.
+    pub fn next_hops_due(&self) -> Option<Time> {
+        self.host.neighbours().needs_next_hops().then_some(self.next_hops_at)
+    }
+
+    /// Tells HBH to which stations the kernel sends packets past it.
+    pub fn take_next_hops(&mut self, now: Time) {
+        self.next_hops_at = now + LOOK_INTERVAL;
+        match links::neighbours(&mut self.kernel, links::IN_USE) {
+            Ok(in_use) => {
+                for (index, _, station) in in_use {
+                    if let Some(position) = self.ports.with_index(index) {
+                        self.host.handle_next_hop(now, (position, station));
+                    }
+                }
+            }
+            Err(error) => debug!(%error, "the kernel does not tell its neighbours"),
         }
     }
 

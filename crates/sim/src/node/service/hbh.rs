@@ -304,6 +304,10 @@ impl RouteWatcher for Hbh {
         self.host.needs_routes()
     }
 
+    fn handle_next_hop(&mut self, now: Time, next: NextHop) -> bool {
+        place(next).is_some_and(|at| self.host.handle_next_hop(now, at))
+    }
+
     /// Own packets without a route are left to a service that looks for routes, if there is one; packets of other
     /// nodes wait here.
     fn handle_routes(

@@ -211,6 +211,11 @@ pub trait RouteFinder {
 
 /// A service that holds packets which may have to take another way when routes change.
 pub trait RouteWatcher {
+    /// Learns of the next hop of a packet that no service took. Returns whether the service is to be settled.
+    fn handle_next_hop(&mut self, _now: Time, _next: NextHop) -> bool {
+        false
+    }
+
     /// Whether `handle_routes` is to be called though no route has changed.
     fn needs_routes(&self) -> bool;
 
