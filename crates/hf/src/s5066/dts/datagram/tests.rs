@@ -175,6 +175,16 @@ fn the_order_is_that_of_the_numbers_until_a_window_closes() {
 }
 
 #[test]
+fn what_waits_to_be_sent_is_bounded() {
+    let mut sender = Sender::new(4090);
+    let too_long = c_pdu(0, crate::s5066::dts::arq::MAX_C_PDU + 1);
+    assert!(sender.push(too_long).is_err());
+
+    let taken = (0..1_000).take_while(|&id| sender.push(c_pdu(id, 1)).is_ok());
+    assert_eq!(taken.count(), 256);
+}
+
+#[test]
 fn of_so_many_senders_the_one_longest_silent_is_forgotten() {
     let mut receiver = Receiver::new();
     for number in 0..65 {

@@ -1,6 +1,9 @@
 //! Tests of retries: which requests are retried, and for how long.
 
+use base::time::Time;
+
 use super::*;
+use crate::s5066::node::Contact;
 
 #[test]
 fn undelivered_requests_to_a_lost_node_are_retried_within_their_time_to_live() {
@@ -110,6 +113,21 @@ fn an_absent_station_is_called_less_and_less_often() {
         [b"HELLO".to_vec()],
         "it is heard again, and called at once"
     );
+}
+
+#[test]
+fn retries_to_a_station_that_was_heard_pause_as_shortly_as_at_first() {
+    let (now, mut contact) = (Time::ZERO, Contact::new());
+    let mut pause = || {
+        contact.pause(now);
+        contact.next_timeout()
+    };
+    let [first, second] = [pause(), pause()];
+    assert!(first < second);
+
+    contact.handle_heard(now);
+    contact.pause(now);
+    assert_eq!(contact.next_timeout(), first);
 }
 
 #[test]

@@ -129,6 +129,18 @@ fn connections_that_nobody_closes_yet_are_no_more_than_may_be() {
 }
 
 #[test]
+fn a_binding_to_another_access_point_is_not_ones_own() {
+    let mut client = Client::new(client::Config::new(Sap::new(9)));
+    client.handle_connected(Time::ZERO);
+    let mut octets = Vec::new();
+    Primitive::BindAccepted { sap: Sap::new(4), mtu: 2_048 }.emit(&mut octets);
+
+    client.handle_octets(Time::ZERO, &octets);
+
+    assert!(!client.is_ready());
+}
+
+#[test]
 fn a_connection_that_is_never_bound_is_closed() {
     let mut bench = Bench::new(Config::default());
     let id = bench.server.handle_connected(bench.now).unwrap();

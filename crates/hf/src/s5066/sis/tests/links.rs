@@ -132,6 +132,24 @@ fn higher_rank_and_priority_go_first() {
 }
 
 #[test]
+fn of_two_links_with_one_node_the_higher_kind_goes_first() {
+    let exists = ["1: link rejected: a link of higher priority exists"];
+    let wins =
+        ["0: link terminated: a link of higher priority was requested", "1: link established"];
+    for (remote, expected) in [(B, &wins[..]), (C, &exists[..])] {
+        let mut pair = Pair::new();
+        pair.near.clients[0].1.establish(link(LinkKind::Shared, 1, B));
+        pair.run();
+        pair.near.take_trace();
+
+        pair.near.clients[1].1.establish(link(LinkKind::Reserved, 1, remote));
+        pair.run();
+
+        assert_eq!(pair.near.take_trace(), expected);
+    }
+}
+
+#[test]
 fn a_link_yields_to_what_the_layers_below_have_of_a_higher_rank_and_of_no_other() {
     for rank in [5, 0] {
         let mut pair = Pair::new();

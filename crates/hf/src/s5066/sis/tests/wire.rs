@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use crate::s5066::Address;
 use crate::s5066::sis::primitive::{
-    Arrival, Block, HardLink, LinkKind, Malformed, Management, Primitive, UnidataConfirm,
-    UnidataIndication, UnidataRejected, UnidataRequest,
+    Arrival, Block, HardLink, LinkKind, MAX_U_PDU, Malformed, Management, Primitive,
+    UnidataConfirm, UnidataIndication, UnidataRejected, UnidataRequest,
 };
 use crate::s5066::sis::spdu::{self, Data, EndReason, SPdu};
 use crate::s5066::sis::stream::{Broken, Stream};
@@ -74,6 +74,31 @@ fn what_tshark_accepted_is_written_and_read() {
         assert_eq!(out, octets, "{primitive:?}");
         assert_eq!(Primitive::parse(&octets[5..]), Ok(primitive));
     }
+}
+
+#[test]
+fn an_indication_names_as_many_damaged_blocks_as_fit_beside_the_u_pdu() {
+    let u_pdu = vec![7; MAX_U_PDU - 4 - 3 * 4];
+    let block = Block { offset: 1, len: 2 };
+    let arrival = |errored, missing| Arrival::NonArqWithErrors {
+        errored: vec![block; errored],
+        missing: vec![block; missing],
+    };
+    let indication = |arrival| {
+        Primitive::UnidataIndication(UnidataIndication {
+            priority: 0,
+            to_sap: IP,
+            to: A,
+            arrival,
+            from_sap: IP,
+            from: B,
+            u_pdu: &u_pdu,
+        })
+    };
+    let mut octets = Vec::new();
+    indication(arrival(2, 9)).emit(&mut octets);
+
+    assert_eq!(Primitive::parse(&octets[5..]), Ok(indication(arrival(2, 1))));
 }
 
 #[test]
