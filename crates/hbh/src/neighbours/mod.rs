@@ -325,12 +325,17 @@ impl Neighbours {
             }
             self.take_down(now, place, Departure::Lost);
         }
+        let report = us.map(|us| self.interfaces[place.0].departures.report(now, us.reception));
+        let round_trip = report.and_then(|report| report.round_trip);
+        if let (Some(neighbour), Some(round_trip)) = (self.known.get_mut(&place), round_trip) {
+            let former = neighbour.round_trip.unwrap_or(round_trip);
+            neighbour.round_trip = Some(round_trip.max((former * 3 + round_trip) / 4));
+        }
         let session = self.known.get(&place).map(|neighbour| neighbour.session);
         if us.is_some_and(|us| Some(us.echo) == session) {
             self.bring_up(now, place, addresses_changed);
         }
-        if let (Some(us), Some(peer)) = (us, self.peer_at(place)) {
-            let report = self.interfaces[place.0].departures.report(now, us.reception);
+        if let (Some(report), Some(peer)) = (report, self.peer_at(place)) {
             self.events.push_back(Event::Measured(peer, report));
         }
     }
@@ -604,6 +609,10 @@ mod tests;
 
 /// Neighbours that a hello to everyone names, in turn: more names would fill a slow radio.
 const LISTED: usize = 8;
+/// Round trips of hellos between two hellos to everyone, at least.
+const ROUND_TRIPS: u32 = 4;
+/// Where a hello and its answer take so long, many would wait in the radio while nothing is heard.
+const SLOW: Duration = Duration::from_millis(500);
 /// Intervals grow with the neighbours, so many times at most: well below what neighbours wait.
 const MOST_CROWDED: u32 = 4;
 
@@ -614,13 +623,10 @@ impl Neighbours {
             return None;
         }
         if self.interfaces[interface].hello_at.is_some_and(|at| at <= now) {
-            let interval = if self.is_eager(now, interface) {
-                EAGER_INTERVAL.min(self.config.interval)
-            } else {
-                self.config.interval
-            };
+            let eager = self.eager_interval(now, interface).unwrap_or(self.config.interval);
             let times = if self.are_talking(now, interface) { MOST_CROWDED } else { 1 };
-            let interval = interval * times.max(self.crowd(interface));
+            let interval = eager.min(self.config.interval) * times.max(self.crowd(interface));
+            let interval = interval.max(self.least_pause(now, interface));
             // Jitter keeps gateways that started together apart.
             let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
             let number = self.interfaces[interface].departures.number(now);
@@ -648,11 +654,13 @@ impl Neighbours {
         if let Some(question) = self.question(now, interface) {
             return Some((Mac::EVERYONE, question));
         }
+        let pause = self.least_pause(now, interface) / 2;
         let (&place, neighbour) = self
             .known
             .range_mut(places_on(interface))
             .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
-        neighbour.answer_at = neighbour.is_doubted.then(|| now + neighbour.doubt_interval());
+        neighbour.answer_at =
+            neighbour.is_doubted.then(|| now + pause.max(neighbour.doubt_interval()));
         neighbour.answered = now;
         let challenger = neighbour.challenger.take();
         let wants_answer = neighbour.peer.is_none() || challenger.is_some();
@@ -674,9 +682,10 @@ impl Neighbours {
     /// The question goes to everyone: a radio would repeat a question to a departed neighbour again and again.
     fn question(&mut self, now: Time, interface: usize) -> Option<Hello> {
         let crowd = self.crowd(interface);
+        let pause = self.least_pause(now, interface) / 2;
         let after = |neighbour: &Neighbour| match neighbour.peer {
-            Some(_) => neighbour.doubt_interval() * crowd,
-            None => DOUBT_INTERVAL.max(self.config.interval / 4) * crowd,
+            Some(_) => pause.max(neighbour.doubt_interval() * crowd),
+            None => pause.max(DOUBT_INTERVAL.max(self.config.interval / 4) * crowd),
         };
         let is_due = |neighbour: &Neighbour, by: Time| {
             // Another boot at the place is answered alone: a question about the former boot tells it nothing.
@@ -731,14 +740,28 @@ impl Neighbours {
             && known.all(|neighbour| neighbour.is_talking(now, self.config.interval))
     }
 
-    /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
-    fn is_eager(&self, now: Time, interface: usize) -> bool {
+    /// The time between two hellos while a neighbour that was heard a moment ago is not up yet. It grows: on a slow radio
+    /// the neighbour's answer takes seconds.
+    fn eager_interval(&self, now: Time, interface: usize) -> Option<Duration> {
         let is_crowd = self.is_crowd(interface);
-        self.known.range(places_on(interface)).any(|(_, neighbour)| {
-            neighbour.peer.is_none()
-                && !(is_crowd || neighbour.left_us_out)
-                && now.since(neighbour.first_heard) < EAGER_FOR
-        })
+        let known = self.known.range(places_on(interface)).map(|(_, neighbour)| neighbour);
+        let new = known.filter(|it| it.peer.is_none() && !(is_crowd || it.left_us_out));
+        let age = new.map(|it| now.since(it.first_heard)).filter(|age| *age < EAGER_FOR).min()?;
+        Some(EAGER_INTERVAL.max(age / 2))
+    }
+
+    /// The shortest pause between two hellos to everyone: hellos take a small part of a slow link if the next one waits
+    /// for much longer than the answer to the last one took, and longer still while nothing is heard.
+    fn least_pause(&self, now: Time, interface: usize) -> Duration {
+        let known = || self.known.range(places_on(interface)).map(|(_, neighbour)| neighbour);
+        let Some(round_trip) = known().filter_map(|it| it.round_trip).min() else {
+            return Duration::ZERO;
+        };
+        let silence = known().map(|it| now.since(it.heard)).min().unwrap_or_default();
+        let is_slow = round_trip >= SLOW;
+        let pause =
+            (round_trip * ROUND_TRIPS).max(if is_slow { silence / 2 } else { Duration::ZERO });
+        pause.min(self.config.hold / 4)
     }
 
     /// Those who are named in the next hello to everyone, and whether there are others.
@@ -1042,6 +1065,8 @@ struct Neighbour {
     /// Another boot at the same place, not yet proven to hear us now.
     challenger: Option<Heard>,
     arrivals: Arrivals,
+    /// The time that a hello and the answer to it took, of the latest ones the longest.
+    round_trip: Option<Duration>,
 }
 
 /// Questions to a station whose host has said, by an ICMP error, that it runs no HBH.
@@ -1080,6 +1105,7 @@ impl Neighbour {
             answer_at: None,
             challenger: None,
             arrivals: Arrivals::default(),
+            round_trip: None,
         }
     }
 

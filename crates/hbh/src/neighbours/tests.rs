@@ -190,6 +190,50 @@ fn in_a_crowd_a_missed_neighbour_is_forgotten_as_any_other() {
 }
 
 #[test]
+fn where_answers_take_seconds_hellos_and_questions_are_rarer() {
+    let second = Duration::from_secs(1);
+    let counts = |answer_after: Duration, silence: u32| {
+        let mut gateway = with(config());
+        let (_, first) = gateway.poll_transmit(Time::ZERO, 0).unwrap();
+        let now = Time::ZERO + answer_after;
+        gateway.handle_hello(now, (0, mac(2)), hello(2));
+        let session = gateway.known[&(0, mac(2))].session;
+        let reception = Reception { heard: 1, lost: 0, last: first.number, age: 0 };
+        let us = Heard { reception, ..heard(gateway.boot, 7, session) };
+        let named = Hello { counter: 2, neighbours: vec![us], ..hello(2) };
+        gateway.handle_hello(now, (0, mac(2)), named);
+        let hellos = told(&mut gateway, now, second * 18).len();
+        // It is heard once more, and then owes an answer.
+        gateway.handle_alive(now + second * 18, (0, mac(2)));
+        let now = now + second * (18 + silence);
+        gateway.handle_sent(now, (0, mac(2)), None);
+        let questions = told(&mut gateway, now, second * 4).len();
+        (hellos, questions)
+    };
+
+    let (fast, slow) = (counts(Duration::from_millis(30), 2), counts(second * 3, 2));
+
+    let after = |silence| counts(Duration::from_millis(600), silence).1;
+    assert!(after(12) >= 1 && after(12) + 2 <= after(2), "{} {}", after(12), after(2));
+    assert!(fast.0 >= 8 && (2..=6).contains(&slow.0), "{fast:?} {slow:?}");
+    assert!(fast.1 >= 9 && (1..=4).contains(&slow.1), "{fast:?} {slow:?}");
+}
+
+#[test]
+fn a_newcomer_that_does_not_answer_is_greeted_ever_more_seldom() {
+    let mut gateway = with(config());
+    while gateway.poll_transmit(Time::ZERO, 0).is_some() {}
+    let now = Time::ZERO + Duration::from_secs(2);
+    while gateway.poll_transmit(now, 0).is_some() {}
+
+    gateway.handle_hello(now, (0, mac(2)), hello(2));
+    let to_everyone =
+        told(&mut gateway, now, EAGER_FOR).iter().filter(|to| **to == Mac::EVERYONE).count();
+
+    assert!((1..=5).contains(&to_everyone), "{to_everyone}");
+}
+
+#[test]
 fn silence_is_noticed_sooner_while_packets_go_there() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(5), |_| false);
