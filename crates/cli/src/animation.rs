@@ -6,7 +6,7 @@ use ::lab::animation::{self, Recording};
 use anyhow::Context as _;
 use whole::write_whole;
 
-/// Whether there is to be a picture that moves, and which.
+/// The animation to write, if any.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Animate {
     /// Write a picture that moves to FILE: a page that needs nothing else where it ends in

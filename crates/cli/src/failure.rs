@@ -98,7 +98,7 @@ const VALUES: [(&str, &str); 8] = [
 /// a key written in the place of an option or a value is not repeated.
 pub fn refuse(said: &clap::Error, program: &clap::Command) -> ExitCode {
     if !said.use_stderr() {
-        // Help and the version, which repeat nothing that was given.
+        // Help and version text repeat no input.
         return said
             .print()
             .map_or_else(|why| report(&terminal::named(&why).into()), |()| ExitCode::SUCCESS);

@@ -20,7 +20,7 @@ use tunnel::secure::{PORT, PresharedKey, PrivateKey, PublicKey};
 use crate::failure;
 use crate::terminal;
 
-/// Print the configuration that does what a file of `wg-quick` does.
+/// Print the configuration equal to a `wg-quick` file.
 ///
 /// The TOML goes to standard output; what it does not take over is said in its first lines. Both ends change together:
 /// the tunnel has keys of WireGuard's form, and does not speak WireGuard. Secrets are not printed: --keys writes them to
@@ -115,7 +115,7 @@ struct Section<'a> {
     /// The line where it begins.
     line: usize,
     is_peer: bool,
-    /// What a comment in its first lines calls it.
+    /// The name in a comment in its first lines.
     comment: Option<&'a str>,
     /// Each with its line.
     settings: Vec<(usize, &'a str, &'a str)>,

@@ -83,7 +83,7 @@ struct Check {
     ca: PathBuf,
     /// The certificate, and those between it and an authority.
     chain: PathBuf,
-    /// Whom it has to be for.
+    /// The name to verify.
     #[arg(long)]
     name: Option<String>,
     /// As a client's; a server's otherwise.

@@ -47,7 +47,7 @@ static PRIVATE: LazyLock<BTreeSet<Prefix>> = LazyLock::new(|| {
     v4.into_iter().chain([v6]).filter_map(|(it, bits)| Prefix::new(it, bits).ok()).collect()
 });
 
-/// The number of an interface, an address of this host there, and the length of its network's prefix.
+/// An interface's number, one of its addresses, and the prefix length.
 type Place = (u32, IpAddr, u8);
 
 /// The networks that were next to this host since the process began, and the uplinks.

@@ -553,7 +553,7 @@ pub(crate) fn metric(to: &Prefix) -> u32 {
     if to.address().is_ipv6() { METRIC_V6 } else { 0 }
 }
 
-/// Asks for routes of one version of IP, optionally of one table or one program. Older kernels answer with all
+/// Requests the routes of one IP version, optionally of one table or one program. Older kernels answer with all
 /// routes.
 pub(crate) fn routes(is_v6: bool, table: Option<Table>, protocol: Option<u8>) -> Request {
     let mut fixed = [0; FIXED];

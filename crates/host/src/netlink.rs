@@ -330,7 +330,7 @@ impl<'a> Message<'a> {
         attributes(self.body.get(fixed.next_multiple_of(4)..).unwrap_or_default())
     }
 
-    /// The value of an attribute, if it is there.
+    /// The value of an attribute; `None` if absent.
     #[must_use]
     pub fn attribute(&self, fixed: usize, wanted: u16) -> Option<&'a [u8]> {
         self.attributes(fixed).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)

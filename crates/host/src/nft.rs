@@ -89,7 +89,7 @@ pub fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Values as elements of a set.
+/// Formats values as elements of a set.
 #[must_use]
 pub fn listed(all: impl IntoIterator<Item = impl ToString>) -> String {
     all.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join(", ")

@@ -19,7 +19,7 @@ pub(crate) const MAIN_PRIORITY: u32 = 32_766;
 const NOTE: &str = run::NOTES[2];
 
 base::parameters! {
-    /// The numbers by which the kernel knows what is ours.
+    /// Our numbers in the kernel.
     pub static PARAMETERS = "host";
 
     /// The first numbers of their kinds.
@@ -29,7 +29,7 @@ base::parameters! {
         #[allowed(Kind::count(1_000..=4_000_000_000))]
         pub tables: u32 = 51_900;
 
-        /// The first of 774 priorities of the rules that lead to these tables.
+        /// The first of 774 priorities of rules for these tables.
         #[allowed(Kind::count(1_000..=31_900))]
         pub priorities: u32 = 30_000;
 
@@ -37,7 +37,7 @@ base::parameters! {
         #[allowed(Kind::count(1_000..=4_000_000_000))]
         pub local_tables: u32 = 29_810;
 
-        /// The first of the priorities of the two rules that lead to them.
+        /// The lower priority of the two rules for these tables.
         #[allowed(Kind::count(1..=31_900))]
         pub local_priorities: u32 = 100;
 

@@ -185,7 +185,7 @@ impl Observer {
         lock(&self.shared.facts).addresses.iter().map(|&(_, address, _)| address).collect()
     }
 
-    /// All addresses of this host, each with the number of its interface before and the length of its prefix behind.
+    /// All addresses of this host: interface number, address, prefix length.
     #[must_use]
     pub fn places(&self) -> Vec<(u32, IpAddr, u8)> {
         lock(&self.shared.facts).addresses.iter().copied().collect()

@@ -239,7 +239,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// The entries wanted besides those of devices.
+    /// The wanted entries that name no device.
     #[must_use]
     pub fn besides(&self) -> &BTreeSet<Entry> {
         &self.besides
@@ -467,7 +467,7 @@ impl Reconciler {
         !self.missing.is_empty() || !self.renamed.is_empty() || self.fence.has_fault()
     }
 
-    /// Whether entries of ours need this device.
+    /// Whether our entries need this device.
     fn needs(&self, device: u32) -> bool {
         self.devices.iter().any(|it| it.device == device)
             || self.besides.iter().any(|it| it.device() == Some(device))

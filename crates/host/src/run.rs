@@ -87,7 +87,7 @@ pub struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Hears of the folders of gateways.
+    /// Watches the folders of gateways.
     ///
     /// # Errors
     /// When this user may have no more watches, or no descriptors are left.
@@ -156,7 +156,7 @@ pub(crate) fn heading() -> String {
     format!("namespace {} {}\n", boot.trim(), cookie.unwrap_or_default())
 }
 
-/// The lines of notes behind their heading; `None` if they are of another namespace.
+/// The lines of notes behind their heading; `None` if they belong to another namespace.
 pub(crate) fn of_this_namespace(notes: &str) -> Option<&str> {
     notes.strip_prefix(&heading())
 }

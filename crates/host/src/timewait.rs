@@ -21,7 +21,7 @@ use crate::links;
 use crate::netlink::{self, Kernel, Message, Request};
 use crate::numbers::{Mark, Numbers};
 
-/// The mark of connections that were led to this host, at the socket that a client has reached.
+/// The firewall mark of redirected connections, on the accepted socket.
 pub const LED: Mark = Mark(0x7061);
 
 // linux/sock_diag.h, linux/inet_diag.h
@@ -49,7 +49,7 @@ pub struct TimeWait {
     routes: Kernel,
 }
 
-/// A connection as the kernel names it.
+/// A connection in the kernel's terms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Connection {
     family: u8,
@@ -102,7 +102,7 @@ impl TimeWait {
             }
         });
         match found {
-            // The kernel knows no connections of this version of IP.
+            // This IP version is disabled in the kernel.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
             found => found,
         }

@@ -46,7 +46,7 @@ impl Observation {
     }
 }
 
-/// What one run measured of a metric.
+/// A run's value of a metric.
 pub(crate) fn exact(metric: &'static str, value: f64) -> (&'static str, Observation) {
     (metric, Observation::Exact(value))
 }

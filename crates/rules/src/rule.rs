@@ -42,7 +42,7 @@ pub enum Refusal {
 }
 
 base::parameters! {
-    /// What a rule may say of the flows that it passes.
+    /// A rule's choices for the flows that pass.
     pub static PARAMETERS = "rule";
 
     /// How a service carries flows; `None` leaves it to the service.
@@ -54,29 +54,31 @@ base::parameters! {
         #[set(|it, to| it.service = named(&SERVICES, to.text()).flatten())]
         pub service: Option<Service> = None;
 
-        /// Whether streams and datagrams are compressed, where that makes them shorter; without, as the service has it.
+        /// Whether streams and datagrams are compressed, where that makes them shorter; by default the
+        /// service's setting holds.
         #[allowed(Kind::Flag)]
         pub compression: Option<bool> = None;
 
-        /// Against other traffic, 15 is the highest; without, as the service has it.
+        /// Against other traffic, 15 is the highest; by default the service's setting holds.
         #[allowed(Kind::count(0..=MAX_PRIORITY as u64))]
         pub priority: Option<u8> = None;
 
-        /// How long a packet or U_PDU is worth sending, waiting included; 0 is for ever, without, as the service has it.
+        /// How long a packet or U_PDU is worth sending, waiting included; 0 is for ever; by default
+        /// the service's setting holds.
         #[allowed(Kind::period(Duration::ZERO..=LONGEST))]
         pub ttl: Option<Duration> = None;
 
-        /// The TLS profile by which TLS is ended here; without, TLS passes as it is.
+        /// The TLS profile by which TLS is ended here; by default TLS passes unchanged.
         #[allowed(Kind::Text { allowed: name::ALLOWED, check: name::check, examples: &["office"] })]
         pub tls: Option<String> = None;
 
         /// When HF-PEP answers a client's SYN: `local`, at once; `end-to-end`, when the far end says that the target
-        /// accepts; without, as the service has it.
+        /// accepts; by default the service's setting holds.
         #[allowed(Kind::Word(&names(&Handshake::NAMES)))]
         pub handshake: Option<Handshake> = None;
 
         /// Whether HF-PEP tells a client that has ended the end of the answer only when the target has all that the
-        /// client said; without, as the service has it, and always with `end-to-end`.
+        /// client said; by default the service's setting holds, and always with `end-to-end`.
         #[allowed(Kind::Flag)]
         pub confirm_close: Option<bool> = None;
     }

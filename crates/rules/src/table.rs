@@ -42,7 +42,7 @@ base::counters! {
         pub hits: counter(packets);
         /// Octets of them.
         pub octets: counter(octets);
-        /// Of the hits, those that were blocked.
+        /// Blocked packets among the hits.
         pub blocked: counter(packets);
     }
 }
@@ -207,7 +207,7 @@ impl Table {
         Self { config, counters, fragments: Fragments::default(), stats: Stats::default() }
     }
 
-    /// Replaces the rules; a rule whose name stays keeps its counters.
+    /// Replaces the rules; rules that keep their name keep their counters.
     pub fn replace(&mut self, config: Config) {
         let mut counters: Vec<Counters> = config
             .rules

@@ -19,10 +19,10 @@ use crate::words;
 const WRITES: std::ops::Range<usize> = 1..20_000;
 /// Octets of the longest packet on the paths.
 const MTUS: std::ops::Range<usize> = 296..1_501;
-/// Connections that a user opens at most beside those that are open, and connections that a node takes.
+/// Bounds: connections of a user at a time, and of a node.
 const OWN: usize = 4;
 const TAKEN: usize = 64;
-/// The port on which nodes listen, and the first port from which they connect.
+/// The listening port, and the first local port of a client.
 const PORT: u16 = 7;
 const FIRST_PORT: u16 = 10_000;
 /// From this rate on, in bit/s, a connection that begins in the calm has no reason to fail.
@@ -39,7 +39,7 @@ fn between((local, peer): Key) -> String {
     format!("the connection of {local} with {peer}")
 }
 
-/// What an event says of the end of a connection.
+/// The end of a connection in an event.
 fn ended(event: Event) -> &'static str {
     match event {
         Event::Closed => "was closed",
@@ -49,7 +49,7 @@ fn ended(event: Event) -> &'static str {
     }
 }
 
-/// A connection, and what its user and the wire know of it.
+/// A connection with the knowledge of its user and of the wire.
 #[derive(Debug)]
 struct Known {
     tcp: Connection,
@@ -68,7 +68,7 @@ struct Known {
     mtu: usize,
     /// How far our SYN and the peer's SYN shift window fields; `None` before the SYN and without the option.
     shifts: [Option<u8>; 2],
-    /// The greatest right edges of our window and of the peer's, by what was sent and what arrived.
+    /// The greatest right edges of the sent and of the received window.
     edges: [Option<u32>; 2],
     /// Beyond our last place in the sequence space.
     sent: Option<u32>,

@@ -1,5 +1,5 @@
-//! HBH under storm: what comes out was sent, as often as plain IP would bring it; in the calm, every node reaches every
-//! node in time, beside a flow that fills all queues, and the memory of all nodes is free again.
+//! HBH under storm: delivered packets were sent, and come no more often than by plain IP; in the calm, every node
+//! reaches every node in time, beside a flow that fills all queues, and the memory of all nodes is free again.
 //!
 //! Each node routes as Linux or the simulator would. Some nodes run plain IP, and a restart makes a node plain or lets
 //! it speak HBH again.
@@ -27,7 +27,7 @@ use crate::words;
 const BURST: std::ops::Range<usize> = 1..40;
 /// Octets of the longest packet on a course's links.
 const MTUS: std::ops::Range<usize> = 576..1_501;
-/// Flows from one node to another: as many as make a node drop packets of its longest queues.
+/// Flows from one node to another: enough to make a node drop packets of its longest queues.
 const FLOWS: u16 = 8;
 /// Share of a user's bursts that all flows join.
 const CROWDS: f64 = 0.1;
@@ -206,7 +206,7 @@ impl Hops {
         number
     }
 
-    /// Octets that fit into a packet beside its headers and those of HBH.
+    /// Payload octets of a packet with IP's and HBH's headers.
     fn longest(&self, transport: usize) -> usize {
         let ip = if self.network.address(0).is_ipv4() { V4_HEADER } else { V6_HEADER };
         let seal = if self.config.key.is_some() { TRAILER } else { 0 };

@@ -8,7 +8,7 @@ use base::rng::Rng;
 
 use crate::course::choice;
 
-/// Share of all pairs of nodes that are linked in addition to the links that connect the network.
+/// Share of all pairs of nodes with a link, beyond the links that connect the network.
 const MORE: f64 = 0.3;
 
 /// Nodes, connections, and shortest ways.

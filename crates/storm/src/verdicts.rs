@@ -39,7 +39,7 @@ struct Said {
     blocks: bool,
 }
 
-/// A flow as the sender means it.
+/// The sender's flow.
 #[derive(Clone, Copy, Debug)]
 struct Meant {
     is_v4: bool,
@@ -56,7 +56,7 @@ impl fmt::Display for Meant {
     }
 }
 
-/// Pieces that passed the table, by the key of their packet, with the version of the rules that its first piece met.
+/// Fragments that passed the table, by their packet's key, with the rules' version at the first fragment.
 type Begun = BTreeMap<(IpAddr, IpAddr, u8, u32), (u64, Pieces)>;
 
 /// Pieces in the order of their coming: offset, whether more follow, the type of the first header, octets.
@@ -111,7 +111,7 @@ impl Verdicts {
         self.put(&header, fragment, octets)
     }
 
-    /// Puts a fragment to those of its packet, and judges each packet that they can make.
+    /// Adds a fragment to its packet, and judges each packet that the fragments can form.
     fn put(&mut self, header: &Header, fragment: Fragment, octets: &[u8]) -> Kept {
         let kind = if header.is_v4() { header.protocol } else { 0 };
         let key = (header.source, header.destination, kind, fragment.ident);
@@ -130,7 +130,7 @@ impl Verdicts {
             fragment.kind,
             octets[fragment.start..].to_vec(),
         ));
-        // Hosts differ in which of two overlapping pieces they keep.
+        // Of two overlapping fragments some hosts keep the first, others the second.
         let wholes = [join(pieces.iter()), join(pieces.iter().rev())];
         for (kind, whole) in wholes.into_iter().flatten() {
             self.judge(header, kind, &whole)?;

@@ -1,4 +1,4 @@
-//! Says in words what a core counts and in which state it is.
+//! Describes a core's counters and state.
 
 use base::counter::{Counters, named};
 use tcp::State;

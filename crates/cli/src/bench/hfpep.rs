@@ -39,7 +39,7 @@ const HELD: (u16, u16) = (7_002, 7_002);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  sudo trackway bench hfpep")]
 pub struct Options {
-    /// Be the target of many connections, which listens there.
+    /// Be the target of many connections, and listen there.
     #[arg(long, hide = true)]
     answer: Option<SocketAddr>,
 }

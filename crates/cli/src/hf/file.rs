@@ -14,7 +14,7 @@ use settings::{Complaint, Source};
 use super::options::Options;
 use super::parameters;
 
-/// As the command line reads it, so that both understand the same.
+/// Parsed as on the command line.
 #[derive(Debug, Parser)]
 #[command(name = "hf", no_binary_name = true, disable_help_flag = true)]
 struct Line {

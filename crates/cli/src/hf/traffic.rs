@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::failure;
 use crate::terminal;
 
-/// What to do with the traffic of the gateway that runs here.
+/// The command for the running gateway's traffic.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Traffic {
     /// Carry traffic over HF again, until the gateway ends or `disable`.

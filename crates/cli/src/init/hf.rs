@@ -19,7 +19,7 @@ pub struct Args {
     /// This end's modem.
     #[arg(long, value_name = "IP:PORT")]
     modem_here: Option<SocketAddr>,
-    /// The other end's modem, as it is reached there.
+    /// The other end's modem: host and port.
     #[arg(long, value_name = "IP:PORT")]
     modem_there: Option<SocketAddr>,
     /// Networks behind this end, with commas between.
@@ -28,7 +28,7 @@ pub struct Args {
     /// Networks behind the other end.
     #[arg(long, value_name = "NETWORKS")]
     networks_there: Option<Networks>,
-    /// The address of this end's node.
+    /// This node's address.
     #[arg(long, value_name = "W.X.Y.Z", default_value = "0.10.20.30")]
     node_here: Address,
     /// The address of the other end's node.

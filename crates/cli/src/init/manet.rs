@@ -8,7 +8,7 @@ use super::hbh::{ask_interface, copies, group_key, section};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway init manet --interface wlan0 --out node")]
 pub struct Args {
-    /// The radio's interface on each node; it has an IPv4 address of its own.
+    /// The radio's interface on each node, with an IPv4 address.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// The routing protocol.

@@ -93,7 +93,7 @@ enum Command {
         worlds: worlds::Only,
     },
 
-    /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
+    /// Write an experiment's runs as scenario files for `trackway sim run`.
     #[command(
         after_help = "Example:\n  trackway lab scenario hbh-delay --cell repeated-at-once --run 3 --out \
                       scenarios\n  trackway sim run scenarios/hbh-delay-31.toml"
@@ -308,7 +308,7 @@ fn summary(tested: &[Tested], tables: bool) -> String {
     text
 }
 
-/// The error about words that no cell has in its name, with all words that there are.
+/// The error about unknown words of cells; names all known words.
 fn no_such_cell(name: &str, words: &str, cells: impl Iterator<Item = Cell>) -> anyhow::Error {
     let mut known = Vec::new();
     for cell in cells {

@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "EXPRESSION", default_value = "c/(d*t)")]
     metric: String,
 
-    /// Make it as small as possible instead.
+    /// Minimise it instead.
     #[arg(long)]
     minimise: bool,
 

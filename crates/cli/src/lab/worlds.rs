@@ -25,7 +25,7 @@ pub struct Only {
     #[arg(long, value_name = "SERVICE")]
     service: Option<Service>,
 
-    /// Run only worlds of this kind, such as `jitter`; a wrong name lists all.
+    /// Run only `jitter` worlds, or those of another kind; a wrong name lists all.
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
 

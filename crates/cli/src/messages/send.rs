@@ -43,7 +43,7 @@ pub struct Args {
     /// hours. Without it, `lifetime` of `[sar]` counts, which is 24h unless set.
     #[arg(long)]
     lifetime: Option<Span>,
-    /// Let no destination say that it has it.
+    /// Ask no destination for a confirmation.
     #[arg(long)]
     unacknowledged: bool,
     /// An address that reaches all destinations at once: a multicast group or a directed broadcast.

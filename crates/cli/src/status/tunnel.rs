@@ -12,7 +12,7 @@ use super::{delay, octets};
 /// With fewer packets sent, repairs are shown as a number and not as a rate: shares of few packets
 /// mislead.
 const FEW: f64 = 100.0;
-/// Routes of a peer that are shown.
+/// Most routes shown of a peer.
 const MOST_ROUTES: usize = 8;
 /// The column of the values.
 const COLUMN: usize = 20;

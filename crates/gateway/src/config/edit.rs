@@ -15,7 +15,7 @@ const HEADER: &str = "[[tunnel.peer]]";
 pub enum PeerChange {
     /// Another peer.
     Add(NewPeer),
-    /// No peer of this name any more.
+    /// Remove the peer with this name.
     Remove(String),
 }
 
@@ -63,7 +63,7 @@ pub enum Unchanged {
     Otherwise,
 }
 
-/// The peers that there are, in words.
+/// The names of all peers, for an error.
 fn are(there: &[String]) -> String {
     if there.is_empty() { "is none".to_owned() } else { format!("are: {}", there.join(", ")) }
 }
@@ -72,7 +72,7 @@ impl PeerChange {
     /// The text with this change; `config` is what the text says.
     ///
     /// # Errors
-    /// When it cannot be changed so. What a new peer says is not checked.
+    /// When the file cannot be changed so. What a new peer says is not checked.
     pub fn apply(&self, text: &str, config: &Config) -> Result<String, Unchanged> {
         match self {
             Self::Add(peer) => Ok(peer.append_to(text)),
@@ -151,7 +151,7 @@ fn remove(text: &str, config: &Config, name: &str) -> Result<String, Unchanged> 
     let mut end = header + 1 + last.map_or(0, |last| last + 1);
     let above = lines[..header].iter().rev().take_while(|line| is_comment(line)).count();
     let begin = header - above;
-    // Of the blank lines around it, those above stay.
+    // Blank lines above the entry stay.
     end += lines[end..].iter().take_while(|line| is_blank(line)).count();
     Ok([&lines[..begin], &lines[end..]].concat().concat())
 }

@@ -20,12 +20,12 @@ pub(crate) struct Listening {
     pub(crate) at: SocketAddr,
 }
 
-/// Somebody to whom a service sends packets of its own.
+/// A destination of a service's own packets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Call {
     /// Who it is, in words.
     pub(crate) whom: String,
-    /// The name of the tunnel's peer, if it is one.
+    /// The name of a tunnel's peer.
     pub(crate) peer: Option<String>,
     pub(crate) protocol: u8,
     /// The destination address; none if there are many possible ones.
@@ -47,12 +47,12 @@ pub(crate) struct Taking {
     pub(crate) ports: Vec<u16>,
     /// arriving by these interfaces, `lo` for this host's own; none for all.
     pub(crate) interfaces: Vec<String>,
-    /// The firewall mark by which they are led.
+    /// The firewall mark that leads packets here.
     pub(crate) mark: u32,
 }
 
 impl Taking {
-    /// Whether packets of this host itself are taken.
+    /// Whether this host's own packets are taken.
     pub(crate) fn takes_own(&self) -> bool {
         self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == "lo")
     }
@@ -103,7 +103,7 @@ impl Config {
         self.listening().into_iter().chain(gre).collect()
     }
 
-    /// To whom services send packets of their own, as far as the file says.
+    /// The destinations of services' own packets that the file names.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut all = Vec::new();
         // With the first mark go packets that routes to networks behind devices must not lead.
@@ -163,7 +163,7 @@ impl Config {
         all
     }
 
-    /// What services have led to this host.
+    /// The traffic that services lead to this host.
     pub(crate) fn takings(&self) -> Vec<Taking> {
         let pep = self.hf_pep.iter().filter(|pep| !pep.peers.is_empty()).map(|pep| Taking {
             service: "hfpep",

@@ -61,7 +61,7 @@ pub struct Peer {
     pub name: String,
     /// What it is known by.
     pub public_key: PublicKey,
-    /// Its previous key, by which it may still be known.
+    /// The previous key, still accepted.
     pub previous_public_key: Option<PublicKey>,
     /// The file with a secret that it shares with us, besides the keys.
     pub preshared_key: Option<PathBuf>,

@@ -33,7 +33,7 @@ pub(super) struct Passage {
     way_back: NextHop,
     /// The next hop, found without the incoming interface if the kernel refuses packets from there.
     pub(super) hop: NextHop,
-    /// Whether the kernel refuses what comes by that interface.
+    /// Whether the kernel refuses packets from that interface.
     is_refused: bool,
 }
 

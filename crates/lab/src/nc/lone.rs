@@ -30,7 +30,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_millis(150);
 /// From one request to the next: the answer to the one before has come, or been given up.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Octets of a request, and equally of its answer.
+/// Octets of a request and of an answer.
 const REQUEST: usize = 64;
 const PORT: u16 = 7_000;
 /// Until the loss of the path is known.

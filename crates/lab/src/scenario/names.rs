@@ -46,7 +46,7 @@ impl<'d> Reader<'d> {
         self.linked.iter().copied().collect()
     }
 
-    /// Records that these nodes are on a medium, whether that joins them or not.
+    /// Records the nodes of a medium.
     pub(crate) fn link(&mut self, nodes: &[usize]) {
         self.linked.extend(nodes);
     }

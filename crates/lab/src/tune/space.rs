@@ -58,7 +58,7 @@ impl Space {
                 let setting = space.as_written().with(place, choice.clone());
                 let changes = space.changes(&setting);
                 let Err(why) = file.with(&changes) else { continue };
-                // Values of other parameters may make this one possible.
+                // This value may need values of other parameters.
                 if space.axes.len() == 1 || !why.contains("not allowed together") {
                     return Err(format!("{} = {}: {why}", axis.name, choice.label));
                 }

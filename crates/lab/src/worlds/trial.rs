@@ -29,7 +29,7 @@ const TAIL: Duration = Duration::from_secs(5);
 const AFTER_OUTAGE: Duration = Duration::from_secs(15);
 /// Voice later than this is as good as lost.
 const VOICE_LIMIT: Duration = Duration::from_secs(10);
-/// Streams of datagrams last between these.
+/// Shortest and longest stream of datagrams.
 const STREAMS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(120)];
 /// The buffer of hosts for a connection, larger than any bandwidth-delay product drawn.
 const BUFFER: usize = 16 << 20;

@@ -70,7 +70,7 @@ struct Due {
 /// What an acknowledgement means to TCP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// TCP should consider octets before this one as arrived.
+    /// For TCP all octets before this number have arrived.
     Acked(u32),
     /// It is old, or makes no sense.
     Ignored,

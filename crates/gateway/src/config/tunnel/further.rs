@@ -17,9 +17,9 @@ pub const MAX_PATHS: usize = PATHS - 1;
 /// A further path to a peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Further {
-    /// The interface by which it leaves.
+    /// The local interface of the path.
     pub interface: Option<String>,
-    /// The address of this host from which it leaves.
+    /// The local address of the path.
     pub local: Option<IpAddr>,
     /// Where it leads; without, to the peer's own endpoint.
     pub endpoint: Option<Endpoint>,
@@ -124,7 +124,7 @@ fn one(
 pub fn schema() -> Shape {
     Shape::new()
         .key("interface", "The interface by which the path leaves.", device_schema())
-        .key("local", "The address of this host from which it leaves.", schema::ip())
+        .key("local", "The local address of the path.", schema::ip())
         .key(
             "endpoint",
             "Where it leads; without, to the peer's endpoint.",

@@ -350,7 +350,7 @@ impl Station {
             .fold(self.node.next_timeout(), earliest)
     }
 
-    /// Whether there is a modem that works.
+    /// Whether the modem works.
     fn has_modem(&self) -> bool {
         self.modem.as_ref().is_some_and(Dte::is_ready)
     }
