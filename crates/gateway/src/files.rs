@@ -31,8 +31,8 @@ thread_local! {
 
 /// Opens the configuration, or a file that it names, to be read.
 ///
-/// A process that may read more than its user, root above all, opens only what nobody but trusted users could
-/// have written: otherwise whoever may write the file would decide what it reads and does.
+/// A process with more rights than its user, root above all, opens only files that nobody but trusted users could have
+/// written: otherwise any writer of the file would decide what the process reads and does.
 ///
 /// # Errors
 /// When it cannot be opened, or others could have changed it.

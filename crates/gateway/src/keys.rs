@@ -57,9 +57,9 @@ pub enum KeyFile {
     /// The gateway's user may not read it, as a service that is never root.
     #[error("user {user} may not read it: as root, `{remedy}`")]
     Forbidden {
-        /// Who reads it.
+        /// The user who reads the file.
         user: u32,
-        /// The command that lets this user read it.
+        /// The command that makes the file readable for this user.
         remedy: String,
     },
     /// It cannot be read.
@@ -162,7 +162,7 @@ fn is_private(
 /// private group of the gateway's user (set-group-ID, as `/etc/trackway`), this group reads it too, mode 0640.
 ///
 /// # Errors
-/// When there is such a file already, or it cannot be written.
+/// When the file exists already or cannot be written.
 pub fn write_new(path: &Path, key: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     // A file without its key would be in the way of the next attempt.

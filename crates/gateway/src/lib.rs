@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   supervisor   signals, control socket, metrics: starts the services and watches them
-//!   service      what carries traffic: hbh, tunnel, ipclient, s5066, and routing
+//!   service      carries traffic: hbh, tunnel, ipclient, s5066, and routing
 //!   reactor      the loop that each of their threads runs
 //!   bearer       TCP connections that services ride on, made and accepted
 //!   linux        the kernel's own: links, routes, devices, nftables, offload
 //!   config       the configuration               keys     key files, and secrets from the system
 //!   files        the files of a configuration, also when we are root no more
 //!   trust        opens a file only if none but trusted users could have changed it
-//!   doctor       what the host lacks for a configuration, and what is in the way
+//!   doctor       finds missing parts and obstacles of the host for a configuration
 //!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      the outcome for a flow, with reasons
 //!   firewalls    how other firewalls of this host treat a flow
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
-//!   legacy       what a gateway that is restarted leaves to its successor
-//!   events       the last lines of the log, for who asks later
+//!   legacy       the state handed to the next process at a restart
+//!   events       the last lines of the log, for later questions
 //!   lines        how many lines a log may have
 //!   sys          system calls without a safe wrapper
 //! ```

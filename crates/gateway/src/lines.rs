@@ -1,8 +1,8 @@
-//! Bounds the lines of a log: so many in a minute, and then the number of those that were left out.
+//! Bounds the lines of a log: a number in each minute, then a count of the omitted lines.
 //!
 //! ```text
-//!   service::complaints   an allowance for each subject, and each peer      what others provoke, as foreseen
-//!   the program's log     an allowance for each place in the source         all that nobody has foreseen
+//!   service::complaints   an allowance for each subject, and each peer      foreseen lines that others provoke
+//!   the program's log     an allowance for each place in the source         all other lines
 //! ```
 
 use std::time::Duration;

@@ -110,8 +110,8 @@ impl<B: FnMut(&Course) -> bool> Search<B> {
         }
     }
 
-    /// Replaces two successive actions of a node by one newly drawn action: either of the two seldom does as much as
-    /// both.
+    /// Replaces two successive actions of a node by one newly drawn action, because either of the two alone seldom
+    /// does as much as both.
     fn merge_actions(&mut self) {
         let mut at = self.best.events.len();
         while at > 0 {

@@ -47,7 +47,7 @@ const CALLS: usize = 100;
 const ROOM: usize = 4_096;
 /// Octets of the last requests of honest clients, which a rogue repeats.
 const REQUESTS: usize = 8_192;
-/// How long at least what users have given a node takes on the air before they wait, so that seeds take seconds.
+/// Time on the air of a node's queue at which its users wait, so that seeds take seconds.
 const BACKLOG: Duration = Duration::from_secs(600);
 /// Bits a second of the slowest waveform.
 const SLOWEST: u32 = 75;

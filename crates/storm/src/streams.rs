@@ -79,7 +79,7 @@ pub struct Streams {
     ends: Vec<End>,
     tags: u32,
     directions: BTreeMap<(u32, bool), Direction>,
-    /// Streams that broke, or that a user was told are broken.
+    /// Streams that broke, or were reported to a user as broken.
     broken: BTreeSet<u32>,
     is_calm: bool,
 }

@@ -178,7 +178,7 @@ impl HfPep {
     }
 }
 
-/// Reads the section, which may name one of the `profiles`, if those could be read; its group was read before.
+/// Reads the section. It may name one of the `profiles` unless reading them failed; the group was read before.
 pub(crate) fn read(
     section: &Section<'_>,
     profiles: Option<&[Profile]>,

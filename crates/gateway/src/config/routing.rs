@@ -78,7 +78,7 @@ impl Protocol {
         }
     }
 
-    /// The UDP port of its messages, if UDP carries them.
+    /// The UDP port of routing messages; none over another carrier.
     #[must_use]
     pub(crate) fn port(&self) -> Option<u16> {
         self.router(0).carrier().port()

@@ -21,7 +21,7 @@ pub enum Endpoint {
     Zoned(Ipv6Addr, String, u16),
 }
 
-/// The interface of an endpoint is not there.
+/// This host lacks the interface of an endpoint.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("there is no interface {zone}, by which the peer at {endpoint} is called")]
 pub struct NoZone {
