@@ -78,12 +78,15 @@ impl Node {
     ) -> Option<(PacketId, LinkAddress)> {
         for index in 0..self.services.running.len() {
             let Running { service, deadline, .. } = &mut self.services.running[index];
-            let frames = service.as_frames().filter(|frames| frames.uses(interface));
-            if let Some(frame) = frames.and_then(|it| it.poll_frame(engine, interface)) {
-                // Sending may change the deadline of the service.
-                let (deadline, next) = (*deadline, service.next_timeout());
-                self.set_deadline(engine, deadline, next);
-                return Some(frame);
+            let Some(frames) = service.as_frames().filter(|frames| frames.uses(interface)) else {
+                continue;
+            };
+            let frame = frames.poll_frame(engine, interface);
+            // Sending may change the deadline of the service, and so may a packet that has to wait for its pace.
+            let (deadline, next) = (*deadline, service.next_timeout());
+            self.set_deadline(engine, deadline, next);
+            if frame.is_some() {
+                return frame;
             }
         }
         None

@@ -76,6 +76,34 @@ fn a_transfer_under_hbh_needs_no_repeats_by_tcp() {
 }
 
 #[test]
+fn packets_that_wait_for_their_pace_go_in_time_though_nothing_else_happens() {
+    let took = |with_hbh| {
+        let long = channel::Config {
+            rate: BitRate::from_bits_per_s(50_000_000).unwrap(),
+            delay: Duration::from_millis(90),
+            ..channel::Config::default()
+        };
+        let (mut world, nodes) = chain(1, 1, &link(long));
+        if with_hbh {
+            enable(&mut world, &nodes, Profile::Default);
+        } else {
+            world.meet();
+        }
+        let to = SocketAddr::new(world.address(nodes[1]).unwrap(), 9);
+        world.add_app(nodes[0], transfer::Sender::new(transfer::SenderConfig::new(to, 60_000)));
+        let sink = world.add_app(nodes[1], transfer::Sink::new(transfer::SinkConfig::new(9)));
+        run_for(&mut world, 60);
+        let stats = world.transfer_sink(sink).unwrap();
+        assert_eq!(stats.octets, 60_000);
+        stats.last.unwrap().since(Time::ZERO + MEETING)
+    };
+
+    let (plain, hbh) = (took(false), took(true));
+
+    assert!(hbh < plain.mul_f64(1.15), "{hbh:?} and {plain:?}");
+}
+
+#[test]
 fn hbh_ends_where_the_next_hop_does_not_speak_it() {
     let (mut world, nodes) = chain(5, 4, &link(slow()));
     enable(&mut world, &nodes[1..4], Profile::Paper);
