@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
 /// Sends a message, and perhaps a descriptor with it.
@@ -15,8 +16,13 @@ pub fn send(socket: impl AsFd, message: &[u8], with: Option<BorrowedFd<'_>>) -> 
     let rights = [ControlMessage::ScmRights(&fds)];
     let said = if fds.is_empty() { &[][..] } else { &rights[..] };
     let socket = socket.as_fd().as_raw_fd();
-    sendmsg::<()>(socket, &[IoSlice::new(message)], said, MsgFlags::MSG_NOSIGNAL, None)?;
-    Ok(())
+    loop {
+        // With a timeout the kernel does not go on by itself after a signal.
+        match sendmsg::<()>(socket, &[IoSlice::new(message)], said, MsgFlags::MSG_NOSIGNAL, None) {
+            Err(Errno::EINTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
 }
 
 /// Waits for a message, and takes as many octets as `into` can hold; returns the number of octets, 0 once the
@@ -28,7 +34,13 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<(usize, Option<
     let mut space = nix::cmsg_space!([RawFd; 1]);
     let mut parts = [IoSliceMut::new(into)];
     let socket = socket.as_fd().as_raw_fd();
-    let message = recvmsg::<()>(socket, &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = loop {
+        match recvmsg::<()>(socket, &mut parts, Some(&mut space), flags) {
+            Err(Errno::EINTR) => {}
+            came => break came?,
+        }
+    };
     let mut with = None;
     for said in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(fds) = said {
@@ -61,9 +73,47 @@ mod tests {
     use std::fs::File;
     use std::io::Read as _;
 
-    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+    use nix::libc;
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+    use nix::sys::time::{TimeVal, TimeValLike as _};
+    use nix::unistd::gettid;
 
     use super::*;
+
+    #[test]
+    fn a_signal_while_waiting_is_no_end_of_the_waiting() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let action =
+            SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler does nothing.
+        unsafe { sigaction(Signal::SIGURG, &action) }.unwrap();
+        let kind = SockType::SeqPacket;
+        let (here, there) =
+            socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        setsockopt(&there, sockopt::ReceiveTimeout, &TimeVal::seconds(60)).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            tell.send(gettid()).unwrap();
+            receive(&there, &mut [0; 9]).map(|(len, _)| len)
+        });
+        let thread = told.recv().unwrap();
+
+        for _ in 0..3 {
+            let state = format!("/proc/self/task/{thread}/stat");
+            while !std::fs::read_to_string(&state).is_ok_and(|stat| stat.contains(") S ")) {
+                assert!(!waiting.is_finished());
+                std::thread::yield_now();
+            }
+            // SAFETY: it takes no memory of ours.
+            unsafe {
+                libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.as_raw(), libc::SIGURG)
+            };
+        }
+        send(&here, b"an answer", None).unwrap();
+
+        assert_eq!(waiting.join().unwrap().unwrap(), 9);
+    }
 
     #[test]
     fn a_descriptor_comes_with_its_message_and_with_no_other() {
